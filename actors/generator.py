@@ -1,0 +1,115 @@
+"""A model on one device, generating completions for whoever asks."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ray
+
+from actors.engine.requests import Completion, GenerationRequest, SamplingParams
+from actors.models import ModelSpec
+from actors.resources import Placement, read_placement
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSpec:
+    """What a generator holds and what Ray promised it."""
+
+    model: ModelSpec
+    batch_size: int
+    num_cpus: int
+    num_gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorReport:
+    """What a generator got. Memory in bytes; zero where the device does not tell."""
+
+    placement: Placement
+    device: str
+    device_name: str
+    dtype: str
+    attention: str
+    threads: int
+    nice: int
+    parameters: int
+    context_length: int | None
+    memory_total: int
+    memory_free: int
+    load_seconds: float
+    revision: str | None
+
+
+class Generator:
+    """Loads a model on demand and generates with it."""
+
+    def __init__(self, spec: GeneratorSpec) -> None:
+        self._spec = spec
+        self._engine: Any = None
+
+    def load(self) -> GeneratorReport:
+        """Load the model on the assigned device.
+
+        Apart from the constructor, because an exception here reaches the driver as itself.
+        Raises PinningError, and ModelError naming why a model does not load.
+        """
+        import torch
+
+        from actors.engine.padded import PaddedEngine
+        from actors.models import load_model
+
+        start = time.perf_counter()
+        placement = read_placement(self._spec.num_gpus)
+        torch.set_num_threads(self._spec.num_cpus)
+        loaded = load_model(self._spec.model)
+        self._engine = PaddedEngine(
+            loaded.model,
+            loaded.tokenizer,
+            batch_size=self._spec.batch_size,
+            eos_token_ids=loaded.eos_token_ids,
+            context_length=loaded.context_length,
+        )
+        on_gpu = loaded.device.type == "cuda"
+        free, total = torch.cuda.mem_get_info(loaded.device) if on_gpu else _host_memory()
+        return GeneratorReport(
+            placement=placement,
+            device=str(loaded.device),
+            device_name=torch.cuda.get_device_name(loaded.device)
+            if on_gpu
+            else f"CPU, {torch.get_num_threads()} threads",
+            dtype=str(loaded.dtype).removeprefix("torch."),
+            attention=loaded.attention,
+            threads=torch.get_num_threads(),
+            nice=os.nice(0),
+            parameters=loaded.num_parameters,
+            context_length=loaded.context_length,
+            memory_total=total,
+            memory_free=free,
+            load_seconds=time.perf_counter() - start,
+            revision=loaded.revision,
+        )
+
+    def generate(self, requests: Sequence[GenerationRequest], sampling: SamplingParams) -> list[Completion]:
+        """One completion a request, in order."""
+        import torch
+
+        torch.set_num_threads(
+            self._spec.num_cpus
+        )  # a thread's own setting, and Ray calls from another than it loaded in
+        return self._engine.generate(requests, sampling)
+
+    @ray.method(concurrency_group="health")
+    def progress(self) -> dict[str, int]:
+        """Counters that move while `generate` runs; answered by a thread of its own."""
+        return asdict(self._engine.progress) if self._engine is not None else {}
+
+
+def _host_memory() -> tuple[int, int]:
+    """(available, total) bytes of this machine."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+
+GeneratorActor = ray.remote(concurrency_groups={"health": 1})(Generator)

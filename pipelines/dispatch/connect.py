@@ -1,0 +1,78 @@
+"""One way to reach Ray: a private one on this machine, the job's own, or a cluster by address."""
+
+import contextlib
+import logging
+import math
+import os
+from collections.abc import Iterator
+
+import ray
+
+from pipelines.config.schema import ClusterConfig, GradingConfig
+from pipelines.dispatch.work import FatalError
+
+
+def cluster_address(cluster: ClusterConfig) -> str:
+    """`local`, `auto` inside a submitted job, or an address."""
+    if cluster.address != "auto":
+        return cluster.address
+    return "auto" if os.environ.get("RAY_ADDRESS") or os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") else "local"
+
+
+def usable_cpus() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def connected(cluster: ClusterConfig, grading: GradingConfig) -> Iterator[str]:
+    """Ray for the length of the block; yields a description of what was joined.
+
+    A private Ray never joins a cluster that happens to run on the machine. It offers the graders' CPUs on top of the
+    machine's cores: they sleep most of the time, and the generator should have every core.
+    Raises FatalError with what to do when Ray cannot be reached.
+    """
+    address = cluster_address(cluster)
+    quiet = {"log_to_driver": True, "logging_level": logging.ERROR}
+    try:
+        if address == "local":
+            graders = math.ceil(grading.num_workers * grading.cpus_per_worker)
+            context = ray.init(
+                address="local",
+                num_cpus=(cluster.local_cpus or usable_cpus()) + graders,
+                num_gpus=cluster.local_gpus,
+                object_store_memory=cluster.object_store_mb * 1024**2,
+                include_dashboard=False,
+                _temp_dir=cluster.temp_dir,
+                **quiet,
+            )
+        else:
+            context = ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise FatalError(_advice(address, error)) from error
+    try:
+        yield f"{'private Ray' if address == 'local' else 'Ray cluster'} at {context.address_info['address']}"
+    finally:
+        ray.shutdown()
+
+
+def _advice(address: str, error: Exception) -> str:
+    text = " ".join(str(error).split())[:400]
+    lowered = text.lower()
+    if "auth" in lowered or "token" in lowered or "401" in lowered:
+        hint = (
+            "The cluster asks for a token: `export RAY_AUTH_MODE=token` where ~/.ray/auth_token is that of the cluster."
+        )
+    elif "version mismatch" in lowered or "version" in lowered:
+        hint = (
+            "Use the cluster's Ray and Python versions here; for a Python patch level alone, "
+            "`export RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor`."
+        )
+    elif isinstance(error, ConnectionError):
+        hint = (
+            "Check the address (`ray status` on the head node). If the cluster uses tokens, `export RAY_AUTH_MODE=token`. "
+            "`cluster.address=local` starts a private Ray instead."
+        )
+    else:
+        hint = "`cluster.address=local` starts a private Ray; `cluster.temp_dir` moves its files."
+    return f"cannot use Ray ({address}): {text}. {hint}"

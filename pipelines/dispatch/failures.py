@@ -1,0 +1,51 @@
+"""Which of the failure classes an exception belongs to."""
+
+import ray.exceptions as rx
+
+from actors.models import ModelError
+from grading import GraderBroken
+from pipelines.dispatch.pool import Failure
+
+_FATAL: tuple[type[BaseException], ...] = (
+    ModelError,
+    GraderBroken,
+    rx.OutOfDiskError,
+    rx.ObjectStoreFullError,
+    rx.ActorUnschedulableError,
+    rx.TaskUnschedulableError,
+    rx.RuntimeEnvSetupError,
+)
+_INFRA: tuple[type[BaseException], ...] = (
+    rx.RayActorError,
+    rx.WorkerCrashedError,
+    rx.NodeDiedError,
+    rx.LocalRayletDiedError,
+    rx.RaySystemError,
+    rx.ObjectLostError,
+    rx.OutOfMemoryError,
+    rx.GetTimeoutError,
+    rx.TaskCancelledError,
+)
+
+
+def classify(error: BaseException) -> Failure:
+    """FATAL and INFRA by the lists above; whatever is unknown is DATA, the loud class with the small budget."""
+    for cause in (error, getattr(error, "cause", None)):
+        if isinstance(cause, _FATAL):
+            return Failure.FATAL
+    if isinstance(error, rx.RayTaskError) and not isinstance(error, rx.RayActorError):
+        return Failure.DATA
+    return Failure.INFRA if isinstance(error, _INFRA) else Failure.DATA
+
+
+def describe(error: BaseException) -> str:
+    """The failure in one line, without the worker's traceback."""
+    cause = getattr(error, "cause", None)
+    if isinstance(error, rx.RayTaskError) and isinstance(cause, BaseException):
+        return _one_line(cause) if isinstance(cause, _FATAL) else f"{type(cause).__name__}: {_one_line(cause)}"
+    return f"{type(error).__name__}: {_one_line(error)}"
+
+
+def _one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:500] or type(error).__name__

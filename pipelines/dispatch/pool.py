@@ -1,0 +1,301 @@
+"""Hands units of work to workers that may die, stall or fail, and loses none.
+
+A state machine over injected I/O: a run gives it Ray, a test gives it a script. Workers pull: each has at most
+`window` units, refilled as they come back, so no static share can straggle.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Unit
+
+Ref = Hashable
+"""A result to come."""
+
+
+class Failure(StrEnum):
+    """INFRA: the worker or its node is gone, the work is innocent. DATA: the work fails wherever it runs.
+    FATAL: no worker can do any of it."""
+
+    INFRA = "infra"
+    DATA = "data"
+    FATAL = "fatal"
+
+
+class Transport(Protocol):
+    """The I/O of a pool. Nothing here blocks but `fetch`, which is called for finished results only."""
+
+    def create(self, name: str) -> Any: ...
+    def load(self, worker: Any) -> Ref: ...
+    def call(self, worker: Any, unit: Unit) -> Ref: ...
+    def progress(self, worker: Any) -> Ref: ...
+    def kill(self, worker: Any) -> None: ...
+    def fetch(self, ref: Ref) -> Any: ...
+    def classify(self, error: Exception) -> Failure: ...
+    def describe(self, error: Exception) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """Patience of a pool; seconds where the name says so."""
+
+    window: int = 2
+    min_workers: int = 1
+    max_attempts: int = 5
+    max_restarts: int = 5
+    start_timeout_s: float = 1800.0
+    stall_timeout_s: float = 300.0
+    progress_interval_s: float = 5.0
+    backoff_s: float = 1.0
+    max_backoff_s: float = 30.0
+
+
+class SlotState(StrEnum):
+    WAITING = "waiting"
+    STARTING = "starting"
+    READY = "ready"
+    RETIRED = "retired"
+
+
+@dataclass
+class _Slot:
+    """A place for one worker at a time; `deaths` counts those lost in a row without finished work."""
+
+    index: int
+    state: SlotState = SlotState.WAITING
+    worker: Any = None
+    name: str = ""
+    incarnation: int = 0
+    deaths: int = 0
+    since: float = 0.0
+    """When it entered its state; for WAITING, when it may start again."""
+    running: dict[Ref, Unit] = field(default_factory=dict)
+    progress_ref: Ref | None = None
+    progress_asked: float = 0.0
+    progress_seen: Any = None
+    last_progress: float = 0.0
+    head_since: float = 0.0
+
+
+_DATA_ATTEMPTS = 2
+"""A unit that raises is tried once more, in case the fault was not its own."""
+
+
+class WorkPool:
+    """A queue of units before a set of workers.
+
+    Drive it in a loop: `step` starts, refills and watches; `refs` are what to wait for; `settle` takes a finished one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        size: int,
+        limits: PoolLimits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.reports: dict[str, Any] = {}
+        """What each living worker said of itself when it was ready."""
+        self._transport = transport
+        self._limits = limits
+        self._clock = clock
+        self._queue: deque[Unit] = deque()
+        self._slots = [_Slot(index) for index in range(size)]
+        self._owner: dict[Ref, _Slot] = {}
+        self._ever_ready = False
+
+    def add(self, unit: Unit) -> None:
+        self._queue.append(unit)
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait in the queue."""
+        return sum(len(unit.items) for unit in self._queue)
+
+    @property
+    def in_flight(self) -> dict[str, list[Unit]]:
+        """The units that each worker holds, the running one first."""
+        return {slot.name: list(slot.running.values()) for slot in self._slots if slot.running}
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not any(slot.running for slot in self._slots)
+
+    def counts(self) -> dict[str, int]:
+        return {str(state): sum(slot.state is state for slot in self._slots) for state in SlotState}
+
+    def refs(self) -> list[Ref]:
+        return list(self._owner)
+
+    def step(self, *, refill: bool = True) -> Iterator[Event]:
+        """Start what may start, give up what is stuck, hand out work.
+
+        Raises FatalError when too few workers are left.
+        """
+        now = self._clock()
+        for slot in self._slots:
+            if slot.state is SlotState.WAITING and now >= slot.since:
+                self._start(slot)
+            elif slot.state is SlotState.STARTING and now - slot.since > self._limits.start_timeout_s:
+                yield from self._retire(slot, f"not ready within {self._limits.start_timeout_s:.0f} s")
+            elif slot.state is SlotState.READY and slot.running:
+                yield from self._watch(slot)
+        if refill:
+            self._refill()
+
+    def settle(self, ref: Ref) -> Iterator[Event]:
+        """Take the outcome of a finished reference.
+
+        Raises FatalError for a failure that no other worker would escape.
+        """
+        slot = self._owner.pop(ref, None)
+        if slot is None:  # its worker was given up while this result was on its way
+            return
+        try:
+            value = self._transport.fetch(ref)
+        except Exception as error:  # noqa: BLE001  (classified: nothing is swallowed)
+            yield from self._failed(slot, ref, error)
+            return
+        if ref == slot.progress_ref:
+            slot.progress_ref = None
+            self._note_progress(slot, value)
+        elif ref in slot.running:
+            unit = slot.running.pop(ref)
+            now = self._clock()
+            seconds = now - slot.head_since
+            slot.head_since = slot.last_progress = now
+            slot.deaths = 0
+            yield Finished(self.name, unit, value, slot.name, seconds)
+        else:
+            slot.state, slot.since = SlotState.READY, self._clock()
+            self._ever_ready = True
+            self.reports[slot.name] = value
+            yield Incident(self.name, "ready", slot.name, "is ready", {"report": value})
+
+    def close(self) -> None:
+        for slot in self._slots:
+            if slot.worker is not None:
+                self._transport.kill(slot.worker)
+            slot.worker, slot.state = None, SlotState.RETIRED
+        self._owner.clear()
+
+    def _start(self, slot: _Slot) -> None:
+        slot.incarnation += 1
+        slot.name = f"{self.name}-{slot.index}" + (f"-{slot.incarnation}" if slot.incarnation > 1 else "")
+        slot.worker = self._transport.create(slot.name)
+        slot.state, slot.since = SlotState.STARTING, self._clock()
+        self._owner[self._transport.load(slot.worker)] = slot
+
+    def _refill(self) -> None:
+        """A first unit for every ready worker, then a second to have at hand.
+
+        The second is not given out once the queue is shorter than the pool: at the end of a run a unit should wait for
+        the first worker that is free, not behind a certain one.
+        """
+        ready = [slot for slot in self._slots if slot.state is SlotState.READY]
+        for depth in range(self._limits.window):
+            for slot in ready:
+                if not self._queue or (depth > 0 and len(self._queue) < len(ready)):
+                    return
+                if len(slot.running) == depth:
+                    self._hand_out(slot, self._queue.popleft())
+
+    def _hand_out(self, slot: _Slot, unit: Unit) -> None:
+        if not slot.running:
+            slot.head_since = slot.last_progress = slot.progress_asked = self._clock()
+        ref = self._transport.call(slot.worker, unit)
+        slot.running[ref] = unit
+        self._owner[ref] = slot
+
+    def _watch(self, slot: _Slot) -> Iterator[Event]:
+        """Ask a busy worker how far it is; one that shows no progress for too long is killed.
+
+        Ray never reports a stopped process, so this is the only thing that ends such a wait.
+        """
+        now = self._clock()
+        silent = now - slot.last_progress
+        if silent > self._limits.stall_timeout_s:
+            unit = next(iter(slot.running.values()))
+            answers = "did not answer" if slot.progress_ref is not None else "made no progress"
+            yield from self._bury(slot, f"{answers} for {silent:.0f} s while doing {unit.id}", kind="stalled")
+        elif slot.progress_ref is None and now - slot.progress_asked >= self._limits.progress_interval_s:
+            slot.progress_asked = now
+            slot.progress_ref = self._transport.progress(slot.worker)
+            self._owner[slot.progress_ref] = slot
+
+    def _note_progress(self, slot: _Slot, value: Any) -> None:
+        if value != slot.progress_seen:
+            slot.progress_seen, slot.last_progress = value, self._clock()
+
+    def _failed(self, slot: _Slot, ref: Ref, error: Exception) -> Iterator[Event]:
+        failure, text = self._transport.classify(error), self._transport.describe(error)
+        unit = slot.running.get(ref)
+        if failure is Failure.INFRA:
+            yield from self._bury(slot, text, kind="died")
+            return
+        if unit is None and self._ever_ready:  # it loads elsewhere; a GPU may still hold its dead owner's memory
+            yield from self._bury(slot, text, kind="failed to start")
+            return
+        if unit is None or failure is Failure.FATAL:
+            raise FatalError(f"{slot.name}: {text}")
+        del slot.running[ref]
+        slot.head_since = slot.last_progress = self._clock()
+        yield Incident(self.name, "failed", slot.name, f"{unit.id} failed: {text}", {"unit": unit.id})
+        yield from self._retry(replace(unit, failures=unit.failures + 1), text)
+
+    def _bury(self, slot: _Slot, reason: str, kind: str) -> Iterator[Event]:
+        """The worker is lost: its work goes back to the front of the queue and a new worker takes the place."""
+        units = self._dismiss(slot)
+        slot.deaths += 1
+        text = f"{reason}; its {len(units)} unit(s) go to others" if units else reason
+        yield Incident(self.name, kind, slot.name, text, {"units": [unit.id for unit in units]})
+        for unit in reversed(units[1:]):
+            self._queue.appendleft(unit)
+        if units:  # only the running one may have been the cause
+            yield from self._retry(replace(units[0], losses=units[0].losses + 1), reason)
+        if slot.deaths > self._limits.max_restarts:
+            yield from self._retire(
+                slot, f"died {slot.deaths} times in a row without finishing any work; last: {reason}"
+            )
+        else:
+            pause = min(self._limits.max_backoff_s, self._limits.backoff_s * 2 ** (slot.deaths - 1))
+            slot.state, slot.since = SlotState.WAITING, self._clock() + pause
+
+    def _dismiss(self, slot: _Slot) -> list[Unit]:
+        """Kill the worker and forget what it owed; returns its units."""
+        self._transport.kill(slot.worker)
+        self._owner = {ref: owner for ref, owner in self._owner.items() if owner is not slot}
+        self.reports.pop(slot.name, None)
+        units = list(slot.running.values())
+        slot.running, slot.progress_ref, slot.progress_seen, slot.worker = {}, None, None, None
+        return units
+
+    def _retire(self, slot: _Slot, reason: str) -> Iterator[Event]:
+        if slot.worker is not None:
+            for unit in reversed(self._dismiss(slot)):
+                self._queue.appendleft(unit)
+        slot.state = SlotState.RETIRED
+        yield Incident(self.name, "retired", slot.name, reason)
+        left = sum(other.state is not SlotState.RETIRED for other in self._slots)
+        needed = min(self._limits.min_workers, len(self._slots))
+        if left < needed:
+            raise FatalError(
+                f"{slot.name} {reason}. {left} of {len(self._slots)} {self.name} workers are left and {needed} are needed. "
+                "What is finished is recorded; the same command resumes the run."
+            )
+
+    def _retry(self, unit: Unit, reason: str) -> Iterator[Event]:
+        """Back to the front; a unit of many that was involved twice is taken apart to find the guilty item."""
+        exhausted = unit.failures >= _DATA_ATTEMPTS or unit.losses >= self._limits.max_attempts
+        if len(unit.items) > 1 and (exhausted or unit.failures or unit.losses >= 2):
+            self._queue.extendleft(reversed(unit.split()))
+        elif exhausted:
+            yield GivenUp(self.name, unit, reason)
+        else:
+            self._queue.appendleft(unit)

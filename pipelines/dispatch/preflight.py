@@ -1,0 +1,172 @@
+"""What the run needs against what the cluster has, before anything starts."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pipelines.config.schema import GeneratorsConfig, GradingConfig
+
+_TINY = 1e-6
+"""Ray counts resources in steps of 1e-4; sums of shares need this much slack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A living node: what it has, and what of that is free."""
+
+    name: str
+    cpus: float
+    gpus: float
+    free_cpus: float
+    free_gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many actors of which size."""
+
+    generators: int
+    gpus_per_generator: float
+    cpus_per_generator: int
+    graders: int
+    cpus_per_grader: float
+
+    def __str__(self) -> str:
+        gpus = f"{self.gpus_per_generator:g} GPU and " if self.gpus_per_generator else ""
+        return (
+            f"{self.generators} generator(s) with {gpus}{self.cpus_per_generator} CPU each, "
+            f"{self.graders} grader(s) with {self.cpus_per_grader:g} CPU each"
+        )
+
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """The resources of each actor, in Ray's words."""
+        generator = {"CPU": float(self.cpus_per_generator)} | (
+            {"GPU": self.gpus_per_generator} if self.gpus_per_generator else {}
+        )
+        return [generator] * self.generators + [{"CPU": self.cpus_per_grader}] * self.graders
+
+
+class Shortfall(Exception):
+    """The cluster cannot hold the plan; the text is a table of what is missing."""
+
+    def __init__(self, table: str, plan: Plan) -> None:
+        super().__init__(table)
+        self.plan = plan
+
+
+def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str, nodes: Sequence[Node]) -> Plan:
+    """Fill in every `auto` from what is free, and place all actors node by node.
+
+    An actor must fit on one node, so totals alone prove nothing. Raises Shortfall when something does not fit.
+    """
+    free = [[node.free_cpus, node.free_gpus] for node in nodes]
+    graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(grading.num_workers))
+
+    gpus = generators.gpus_per_actor
+    if gpus == "auto":
+        gpus = 1.0 if device != "cpu" and any(node.gpus >= 1 for node in nodes) else 0.0
+    cpus = generators.cpus_per_actor
+    if gpus:
+        cpus = 1 if cpus == "auto" else cpus
+        wanted = generators.num_actors
+        if wanted == "auto":
+            wanted = max(1, sum(_fits(room, cpus, gpus) for room in free))
+    else:
+        wanted = generators.num_actors
+        if wanted == "auto":
+            wanted = max(1, sum(room[0] >= (1 if cpus == "auto" else cpus) for room in free))
+        if cpus == "auto":
+            cpus = _widest(free, wanted)
+    placed = sum(_place(free, cpus, gpus) for _ in range(wanted))
+    plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker)
+    if placed < wanted or graders_placed < grading.num_workers:
+        raise Shortfall(_table(plan, placed, graders_placed, nodes), plan)
+    return plan
+
+
+def wait_for_plan(
+    make_plan: Callable[[], Plan],
+    patience_s: float,
+    report: Callable[[str], None],
+    request: Callable[[list[dict[str, float]]], None],
+    stop_requested: Callable[[], bool],
+    *,
+    interval_s: float = 10.0,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Plan:
+    """`make_plan()`, tried again until it fits or `patience_s` is over (0: once, -1: for ever).
+
+    While it waits, `request` tells the autoscaler what for: without demand, no node would come.
+    Raises Shortfall of the last try.
+    """
+    start, told = clock(), -interval_s
+    requested = False
+    try:
+        while True:
+            try:
+                return make_plan()
+            except Shortfall as missing:
+                waited = clock() - start
+                if stop_requested() or (patience_s >= 0 and waited >= patience_s):
+                    raise
+                if not requested:
+                    request(missing.plan.bundles)
+                    requested = True
+                if waited - told >= interval_s:
+                    report(f"waiting for nodes ({waited:.0f} s so far)\n{missing}")
+                    told = waited
+                sleep(0.5)
+    finally:
+        if requested:
+            request([])
+
+
+def _fits(room: Sequence[float], cpus: float, gpus: float) -> int:
+    """How many actors of this size fit into a node's free CPUs and GPUs."""
+    by_gpu = int(room[1] + _TINY) * round(1 / gpus)
+    by_cpu = int((room[0] + _TINY) / cpus) if cpus else by_gpu
+    return min(by_gpu, by_cpu)
+
+
+def _place(free: list[list[float]], cpus: float, gpus: float) -> bool:
+    """Take room for one actor on the node with most left; False when no node has it."""
+    for room in sorted(free, key=lambda room: (-room[1], -room[0]) if gpus else (room[1], -room[0])):
+        if room[0] + _TINY >= cpus and room[1] + _TINY >= gpus:
+            room[0] -= cpus
+            room[1] -= gpus
+            return True
+    return False
+
+
+def _widest(free: list[list[float]], wanted: int) -> int:
+    """The most CPUs that each of `wanted` actors can have, at least 1."""
+    widest = int(max((room[0] for room in free), default=1))
+    for cpus in range(widest, 1, -1):
+        if sum(int((room[0] + _TINY) / cpus) for room in free) >= wanted:
+            return cpus
+    return 1
+
+
+def _table(plan: Plan, placed: int, graders_placed: int, nodes: Sequence[Node]) -> str:
+    need = {
+        "CPU": plan.generators * plan.cpus_per_generator + plan.graders * plan.cpus_per_grader,
+        "GPU": plan.generators * plan.gpus_per_generator,
+    }
+    there = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
+    free = {"CPU": sum(node.free_cpus for node in nodes), "GPU": sum(node.free_gpus for node in nodes)}
+    lines = [f"  {'':6}{'needed':>8}{'free':>8}{'cluster':>9}{'missing':>9}"]
+    for kind in ("GPU", "CPU"):
+        missing = max(0.0, need[kind] - free[kind])
+        lines.append(f"  {kind:6}{need[kind]:>8g}{free[kind]:>8g}{there[kind]:>9g}{missing:>9g}")
+    lines.append(f"  plan: {plan}")
+    lines.append(f"  of these, {placed} generator(s) and {graders_placed} grader(s) fit")
+    lines += [
+        f"  node {node.name}: {node.free_cpus:g} of {node.cpus:g} CPU and {node.free_gpus:g} of {node.gpus:g} GPU free"
+        for node in nodes
+    ]
+    lines.append(
+        "  Lower generators.num_actors, gpus_per_actor or cpus_per_actor, add nodes, or wait for them with cluster.wait_for_nodes_s."
+    )
+    return "\n".join(lines)

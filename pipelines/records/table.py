@@ -1,0 +1,46 @@
+"""The summary as a table for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_BAR = 20
+"""Characters of a full bar."""
+
+
+def result_table(summary: Mapping[str, Any]) -> str:
+    """The findings of a run, a line each."""
+    head = f"{summary['model']} on {summary['data']}"
+    lines = [head, "=" * len(head), _row("all", summary)]
+    for title, groups in (("subject", summary["by_subject"]), ("level", summary["by_level"])):
+        if groups:
+            lines += ["", f"by {title}"]
+            lines += [_row(f"{title} {name}" if title == "level" else name, cell) for name, cell in groups.items()]
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in summary["verdicts"].items())
+    lines += ["", f"verdicts     {verdicts}"]
+    if summary["accuracy_judged"] is not None and summary["accuracy_judged"] != summary["accuracy"]:
+        lines.append(f"without faults of the grader or the machine: {summary['accuracy_judged']:.1%}")
+    tokens = summary["tokens"]
+    if tokens["total"]:
+        lines.append(
+            f"completions  {summary['truncated_share']:.1%} truncated; tokens: mean {tokens['mean']:.0f}, "
+            f"median {tokens['p50']}, p90 {tokens['p90']}, total {tokens['total']:,}"
+        )
+    speed = summary.get("throughput")
+    if speed and speed["seconds"]:
+        lines.append(
+            f"throughput   {speed['tokens_per_s']:.0f} tokens/s, {speed['samples']} samples in {speed['seconds']:.0f} s"
+        )
+    if summary["n"] < summary["planned"]:
+        lines.append(f"unfinished   {summary['n']} of {summary['planned']} samples are there")
+    return "\n".join(lines)
+
+
+def _row(name: str, cell: Mapping[str, Any]) -> str:
+    if cell["accuracy"] is None:
+        return f"{name:<24}     no samples"
+    low, high = cell["interval_95"]
+    bar = "#" * round(cell["accuracy"] * _BAR)
+    return (
+        f"{name:<24}{cell['accuracy']:>7.1%}  95 % interval {low:>6.1%} to {high:>6.1%}  "
+        f"{cell['correct']:>4} of {cell['n']:<4} {bar}"
+    ).rstrip()
