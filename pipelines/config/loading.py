@@ -113,7 +113,7 @@ def _read_mapping(
             settings.places[".".join(here)] = f"{file}:{line}"
             errors += _read_mapping(section, value_node, here, file, settings)
             continue
-        value = yaml.safe_load(yaml.serialize(value_node))
+        value = yaml.SafeLoader("").construct_object(value_node, deep=True)
         block_left_empty = section is not None and value is None
         if not block_left_empty:
             settings.put(_expand(section, here), value, f"{file}:{line}")

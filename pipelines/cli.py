@@ -1,0 +1,134 @@
+"""The `mathlete` command.
+
+Exit codes: 0 complete, 1 error, 2 bad configuration or data, 3 resources missing, 4 finished above the error
+threshold, 143 stopped and resumable.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config
+from pipelines.records.console import Console
+
+ERROR, BAD_CONFIGURATION, RESOURCES_MISSING = 1, 2, 3
+
+_FILTERS = {"limit": "data.limit", "problem_id": "data.ids", "subject": "data.subjects", "level": "data.levels"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parse(words)
+    console = Console(quiet=options.quiet)
+    try:
+        config = load_config(EvalConfig, options.config, [*options.overrides, *_filter_overrides(options)])
+    except ConfigError as error:
+        for message in error.messages:
+            console.fail(message)
+        return BAD_CONFIGURATION
+    if options.print_config:
+        print(dump_config(config), end="")
+        return 0
+    if options.command == "validate":
+        print("the configuration is valid")
+        return 0
+    return _evaluate(config, options, console, shlex.join(["mathlete", *words]))
+
+
+def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console, command: str) -> int:
+    # Late, so that --help and validate need not load Ray.
+    from actors.models import ModelError
+    from pipelines import evaluate
+    from pipelines.dispatch.preflight import Shortfall
+    from pipelines.dispatch.signals import PREEMPTED, Preempted, StopFlag
+    from pipelines.dispatch.work import FatalError
+    from pipelines.problems import ProblemError, PromptError
+    from pipelines.records.journal import JournalError
+    from pipelines.records.run_folder import OtherConfiguration, RunFolderError
+
+    stop = StopFlag()
+    try:
+        stop.install(immediate=True)
+        if options.dry_run:
+            print(evaluate.describe(config))
+            return 0
+        summary, code = evaluate.evaluate(config, console, stop, command)
+    except (ProblemError, PromptError, OtherConfiguration) as error:
+        return _fail(console, error, BAD_CONFIGURATION, options)
+    except Shortfall as error:
+        return _fail(console, f"not enough resources for the run\n{error}", RESOURCES_MISSING, options)
+    except (ModelError, RunFolderError, JournalError, FatalError) as error:
+        return _fail(console, error, ERROR, options)
+    except Preempted:
+        return _fail(console, f"stopped before any work began; to run: {command}", PREEMPTED, options)
+    _show(summary, code, options)
+    if code == PREEMPTED:
+        console.say(f"stopped by {stop.requested}; to resume: {command}")
+    return code
+
+
+def _show(summary: dict[str, Any], code: int, options: argparse.Namespace) -> None:
+    from pipelines.records.table import result_table
+
+    if options.json:
+        print(json.dumps({"exit_code": code, **summary}), flush=True)
+    else:
+        print(f"\n{result_table(summary)}\n\nrun folder: {summary['run_dir']} ({summary['status']})", flush=True)
+
+
+def _fail(console: Console, error: object, code: int, options: argparse.Namespace) -> int:
+    console.fail(str(error))
+    if options.json:
+        print(json.dumps({"exit_code": code, "status": "failed", "error": str(error)}), flush=True)
+    return code
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """Options and overrides in any order, which argparse alone does not allow behind a command."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
+    if unknown := [word for word in rest if word.startswith("-")]:
+        parser.error(f"unknown option {' '.join(unknown)}; `mathlete {options.command} --help` lists them")
+    options.overrides += rest
+    return options
+
+
+def _filter_overrides(options: argparse.Namespace) -> list[str]:
+    given = {path: getattr(options, name) for name, path in _FILTERS.items()}
+    return [f"{path}={json.dumps(value)}" for path, value in given.items() if value]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mathlete", description="Measure the mathematical reasoning of language models, distributed with Ray."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    settings = "\n".join(["settings, with their defaults:", *describe_settings(EvalConfig)])
+    for name, text in (
+        ("eval", "evaluate a model on math problems; run the same command again to resume"),
+        ("validate", "check a configuration and stop"),
+    ):
+        command = commands.add_parser(
+            name, help=text, description=text, epilog=settings, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        command.add_argument(
+            "overrides", nargs="*", metavar="SECTION.KEY=VALUE", help="settings that override the file's"
+        )
+        command.add_argument("--config", metavar="FILE", help="YAML file with settings")
+        command.add_argument("--limit", metavar="N|A-B", help="the first N problems, or problems A to B counted from 1")
+        command.add_argument("--problem-id", metavar="ID", action="append", help="only this problem; may be repeated")
+        command.add_argument("--subject", metavar="NAME", action="append", help="only this subject; may be repeated")
+        command.add_argument("--level", metavar="N", type=int, action="append", help="only this level; may be repeated")
+        command.add_argument("--print-config", action="store_true", help="print the resolved settings as YAML and stop")
+        command.add_argument(
+            "--dry-run", action="store_true", help="load data and tokenizer, show the plan, start nothing"
+        )
+        command.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
+        command.add_argument(
+            "--quiet", action="store_true", help="no notices and no progress, only warnings and errors"
+        )
+    return parser

@@ -1,0 +1,39 @@
+"""Shared by all tests: one local Ray, the data folder, the built-in model."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.pop("RAY_ADDRESS", None)
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # an empty value would forbid the fake GPUs
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[None]:
+    """A Ray of 4 CPUs and 4 GPUs that are only numbers, for pinning."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=4,
+        num_gpus=4,
+        object_store_memory=100 * 1024**2,
+        include_dashboard=False,
+        log_to_driver=False,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with math500.jsonl."""
+    folder = os.environ.get("MATHLETE_DATA")
+    if not folder or not (Path(folder) / "math500.jsonl").exists():
+        pytest.skip("MATHLETE_DATA names no folder with math500.jsonl")
+    return Path(folder)
