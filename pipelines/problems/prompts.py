@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PLACE = "{problem}"
 DEFAULT_TEMPLATE = PLACE + "\n\nReason step by step, and put your final answer within \\boxed{}."
+DATE_CODES = ("%-d", "%d", "%m", "%Y", "%y", "%b", "%B", "%a", "%A", "%j", "%H", "%M", "%S")
 CHAT_MODES = ("auto", "always", "never")
 
 
@@ -90,6 +91,9 @@ class PromptBuilder:
                 "use chat 'auto' or 'never', or a model with a chat template"
             )
         self._variables = self._template_variables()
+        self._dated_template = self._chat_template
+        if self._chat_template is not None and "strftime_now" in self._chat_template:
+            self._dated_template = _fixed_date(self._settings.today) + self._chat_template
         self._prefix = [] if self.uses_chat_template else _leading_special_ids(tokenizer)
 
     @property
@@ -121,9 +125,9 @@ class PromptBuilder:
         messages = [] if self._settings.system is None else [{"role": "system", "content": self._settings.system}]
         messages.append({"role": "user", "content": self._settings.template.replace(PLACE, problem.problem)})
         rendered = self._tokenizer.apply_chat_template(
-            messages, chat_template=self._chat_template, add_generation_prompt=True, tokenize=False, **self._variables
+            messages, chat_template=self._dated_template, add_generation_prompt=True, tokenize=False, **self._variables
         )
-        ids = self._encode(messages, self._chat_template, self._variables)
+        ids = self._encode(messages, self._dated_template, self._variables)
         return Prompt(str(rendered), _single_bos(ids, self._tokenizer.bos_token_id))
 
     def _plain_prompt(self, problem: Problem) -> Prompt:
@@ -171,8 +175,6 @@ class PromptBuilder:
                     "knows no such switch; leave it out (null)"
                 )
             variables["enable_thinking"] = self._settings.enable_thinking
-        if "strftime_now" in source:
-            variables["strftime_now"] = date.fromisoformat(self._settings.today).strftime
         return variables
 
 
@@ -208,6 +210,17 @@ def _single_bos(ids: list[int], bos: int | None) -> list[int]:
 def _jinja_literal(text: str) -> str:
     # A Python literal without newlines or unescaped quotes is a Jinja literal of the same string.
     return "{{ " + repr(text) + " }}" if text else ""
+
+
+def _fixed_date(today: str) -> str:
+    """Jinja that hides the clock of transformers, `strftime_now`, behind a macro that knows one day."""
+    day = date.fromisoformat(today)
+    formatted = "format"
+    for code in DATE_CODES:
+        text = str(day.day) if code == "%-d" else day.strftime(code)
+        formatted += f" | replace({code!r}, {text!r})"
+    # The newline belongs to the tag (transformers trims blocks); after it the template starts on a line of its own.
+    return "{% macro strftime_now(format) %}{{ " + formatted + " }}{% endmacro %}\n"
 
 
 def _short_hash(data: bytes) -> str:

@@ -91,8 +91,8 @@ def locate(source: DataSource) -> Place:
             None, f"{ARITHMETIC} ({source.split}, seed {source.seed}, {source.count} problems, levels {levels})"
         )
     if name.startswith("builtin:"):
-        hint = did_you_mean(name, BUILTIN, list_known="there are")
-        raise ProblemError(f"{name!r} is not a source of problems:", [f"there is no built-in set of that name{hint}"])
+        message = f"the built-in sets are {' and '.join(BUILTIN)}"
+        raise ProblemError(f"{name!r} is not a source of problems:", [message])
     if (path := _local_path(name)) is not None:
         return Place(path, str(path))
     if (copy := _local_copy(source)) is not None:
