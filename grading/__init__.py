@@ -1,0 +1,27 @@
+"""Answers of mathematical problems: extraction, equivalence, voting, and a killable process to do it in.
+
+Nothing here imports Ray except `grading.pool`, which is not imported by the package itself.
+"""
+
+from grading.compare import is_equivalent
+from grading.extract import Extraction, extract, extract_answer
+from grading.grade import grade
+from grading.limits import GradingItem, GradingLimits
+from grading.process import GraderBroken, GradingProcess
+from grading.verdict import Outcome, Verdict
+from grading.vote import majority_vote
+
+__all__ = [
+    "Extraction",
+    "GraderBroken",
+    "GradingItem",
+    "GradingLimits",
+    "GradingProcess",
+    "Outcome",
+    "Verdict",
+    "extract",
+    "extract_answer",
+    "grade",
+    "is_equivalent",
+    "majority_vote",
+]

@@ -1,0 +1,81 @@
+"""Length-prefixed JSON messages over a pipe: the language between a grading process and its child.
+
+JSON rather than pickle, because the child handles text that a model wrote: whatever happens to it, it cannot make its
+parent execute anything.
+"""
+
+import json
+import os
+import select
+import struct
+import time
+from typing import Any
+
+HEADER = struct.Struct(">I")
+MAX_MESSAGE = 1 << 26
+
+
+class ChannelClosed(Exception):
+    """The other side has closed its end, most likely because it died."""
+
+
+class DeadlineExceeded(Exception):
+    """The other side did not take or send a message in time."""
+
+
+class Channel:
+    """One end of a pair of pipes. With a deadline both directions are bounded: a stopped process reads nothing."""
+
+    def __init__(self, read_fd: int, write_fd: int, *, blocking: bool) -> None:
+        self.read_fd = read_fd
+        self.write_fd = write_fd
+        os.set_blocking(read_fd, blocking)
+        os.set_blocking(write_fd, blocking)
+
+    def send(self, message: Any, deadline: float | None = None) -> None:
+        """Raises `ChannelClosed` and, past `deadline` (`time.monotonic()`), `DeadlineExceeded`."""
+        body = json.dumps(message).encode()
+        rest = memoryview(HEADER.pack(len(body)) + body)
+        while rest:
+            self._wait(self.write_fd, select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(self.write_fd, rest) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise ChannelClosed from None
+
+    def receive(self, deadline: float | None = None) -> Any:
+        """The next message. Raises as `send` does, and `ChannelClosed` for bytes that are no message."""
+        (length,) = HEADER.unpack(self._read(HEADER.size, deadline))
+        if length > MAX_MESSAGE:
+            raise ChannelClosed("not a message")
+        try:
+            return json.loads(self._read(length, deadline))
+        except ValueError:
+            raise ChannelClosed("not a message") from None
+
+    def _read(self, length: int, deadline: float | None) -> bytes:
+        parts = []
+        while length:
+            self._wait(self.read_fd, select.POLLIN, deadline)
+            try:
+                part = os.read(self.read_fd, length)
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:
+                raise ChannelClosed from None
+            if not part:
+                raise ChannelClosed
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def _wait(self, fd: int, event: int, deadline: float | None) -> None:
+        if deadline is None:
+            return
+        poll = select.poll()
+        poll.register(fd, event)
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not poll.poll(remaining * 1000):
+            raise DeadlineExceeded

@@ -1,0 +1,334 @@
+"""Whether an answer is equivalent to the gold answer.
+
+Value decides, and so do the things that notation fixes: open or closed ends, order inside brackets, the base of a
+numeral, names and case of variables. Order in lists and sets, left-out units and left-out names of variables do not.
+Every rule accepts only what it recognises on both sides; anything else is wrong.
+"""
+
+from collections.abc import Callable
+
+import sympy
+from sympy import Expr
+
+from grading.equality import equal, proportional
+from grading.kinds import (
+    Answer,
+    Collection,
+    Colon,
+    Group,
+    Labelled,
+    MatrixAnswer,
+    Numeral,
+    Quantity,
+    Relation,
+    SetOperation,
+    Text,
+)
+from grading.normalise import clean, spelling, words
+from grading.numeric import NotComputable, evaluate
+from grading.read import read_answer
+from grading.realset import real_set, same_set
+from grading.unreadable import Unreadable
+from grading.verdict import Outcome, Verdict
+
+DOUBLE_PRECISION_PLACES = 14
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def is_equivalent(answer: str, gold: str) -> Verdict:
+    """The verdict on `answer` against `gold`: correct, wrong, or unparsed where either cannot be read and their
+    spellings differ.
+
+    Identical spelling passes whether it can be read or not. Bounded in time and memory by the limits on what is read,
+    but it runs in a child process (`GradingProcess`) where a stranger wrote the answer.
+    """
+    if not answer.strip():
+        return Verdict(Outcome.UNPARSED, "empty answer", answer)
+    try:
+        if spelling(clean(answer)) == spelling(clean(gold)):
+            return Verdict(Outcome.CORRECT, "same text", answer)
+    except Unreadable as fault:
+        same = answer.strip() == gold.strip()
+        return Verdict(Outcome.CORRECT if same else Outcome.UNPARSED, "same text" if same else str(fault), answer)
+    try:
+        gold_value = read_answer(gold)
+    except Unreadable:
+        return Verdict(Outcome.UNPARSED, "gold answer cannot be read", answer)
+    if is_same_text(answer, gold, gold_value):
+        return Verdict(Outcome.CORRECT, "same words", answer)
+    try:
+        value = read_answer(answer)
+    except Unreadable as fault:
+        return Verdict(Outcome.UNPARSED, str(fault), answer)
+    reason = match(value, gold_value)
+    return Verdict(Outcome.CORRECT if reason else Outcome.WRONG, reason or f"not the same {kind(gold_value)}", answer)
+
+
+def kind(answer: Answer) -> str:
+    return {
+        Quantity: "value", Numeral: "numeral", Group: "tuple or interval", Collection: "set of values",
+        SetOperation: "set", Relation: "relation", Labelled: "value", MatrixAnswer: "matrix", Colon: "ratio or time",
+        Text: "words",
+    }[type(answer)]  # fmt: skip
+
+
+def is_same_text(answer: str, gold: str, gold_value: Answer) -> bool:
+    """Words are compared as words, without case or article. A choice letter may carry its option behind it, and a
+    bare letter in the gold answer keeps its case: `A` names a choice or a variable, and `a` another one.
+    """
+    plain_gold, plain = words(clean(gold)), words(clean(answer))
+    if isinstance(gold_value, Text):
+        if plain == plain_gold:
+            return True
+        option = plain.split(" ", 1)[0]
+        return len(plain_gold) == 1 and option == plain_gold and clean(answer).startswith(("(", r"\text{("))
+    bare = gold.strip(" ()$.")
+    if len(bare) == 1 and bare.isalpha():
+        return plain == plain_gold and bare in clean(answer)
+    return False
+
+
+def match(answer: Answer, gold: Answer) -> str:
+    """The rule under which the two are equivalent, as a short phrase; empty where none applies."""
+    if isinstance(answer, Labelled) or isinstance(gold, Labelled):
+        return match_labelled(answer, gold)
+    rule = RULES.get((type(answer), type(gold)))
+    if rule is not None and (reason := rule(answer, gold)):
+        return reason
+    return match_sets(answer, gold)
+
+
+def match_labelled(answer: Answer, gold: Answer) -> str:
+    """A name in front may be left out, but two different names are two different answers, unless both are the same
+    equation (`y = -2x`, `x = -y/2`)."""
+    if isinstance(answer, Labelled) and isinstance(gold, Labelled):
+        same_label = answer.label == gold.label
+        if same_label and (reason := match(answer.value, gold.value)):
+            return reason
+        return match_equations(equation(answer), equation(gold))
+    if isinstance(answer, Relation) or isinstance(gold, Relation):
+        return match_equations(equation(answer), equation(gold)) or match_sets(answer, gold)
+    plain = answer.value if isinstance(answer, Labelled) else answer
+    return match(plain, gold.value if isinstance(gold, Labelled) else gold)
+
+
+def equation(answer: Answer) -> Expr | None:
+    """Left side minus right side."""
+    if isinstance(answer, Labelled) and isinstance(answer.value, Quantity) and answer.name is not None:
+        return answer.name - answer.value.value
+    if isinstance(answer, Relation) and answer.operators == ("=",):
+        return answer.sides[0] - answer.sides[1]
+    return None
+
+
+def match_equations(answer: Expr | None, gold: Expr | None) -> str:
+    """Equations are the same if one is a constant multiple of the other."""
+    if answer is None or gold is None or answer.has(sympy.oo) or gold.has(sympy.oo):
+        return ""
+    return "same equation" if proportional(answer, gold) else ""
+
+
+def match_quantities(answer: Quantity, gold: Quantity) -> str:
+    """Units must agree where both sides have one; a percent sign is a factor of 1/100."""
+    if answer.percent != gold.percent:
+        return match_percentage(answer, gold)
+    value, gold_value = answer.value, gold.value
+    if answer.unit is not None and gold.unit is not None and answer.unit.dimension and gold.unit.dimension:
+        if answer.unit.dimension != gold.unit.dimension:
+            return ""
+        value = value * sympy.Rational(answer.unit.factor.numerator, answer.unit.factor.denominator)
+        gold_value = gold_value * sympy.Rational(gold.unit.factor.numerator, gold.unit.factor.denominator)
+    if value == gold_value:
+        return "equal numbers" if value.is_number else "equal expressions"
+    if equal(value, gold_value):
+        return "equal values"
+    return match_radians(answer, gold) or match_long_decimal(answer, gold)
+
+
+def match_percentage(answer: Quantity, gold: Quantity) -> str:
+    """`28\\%` is 0.28. A gold answer in percent also accepts the bare 28, because its problem asks for a percentage;
+    a bare gold answer does not accept a percent sign on the same number."""
+    if gold.percent and equal(answer.value, gold.value):
+        return "percent sign omitted"
+    factor = sympy.Rational(1, 100)
+    value = answer.value * factor if answer.percent else answer.value
+    gold_value = gold.value * factor if gold.percent else gold.value
+    return "equal percentage" if equal(value, gold_value) else ""
+
+
+def match_radians(answer: Quantity, gold: Quantity) -> str:
+    """One angle in degrees, the other a multiple of pi."""
+    for degrees, radians in ((answer, gold), (gold, answer)):
+        is_angle = degrees.unit is not None and degrees.unit.dimension == (("angle", 1),)
+        if is_angle and radians.unit is None and radians.value.has(sympy.pi):
+            return "same angle" if equal(degrees.value * sympy.pi / 180, radians.value) else ""
+    return ""
+
+
+def match_long_decimal(answer: Quantity, gold: Quantity) -> str:
+    """A decimal written to double precision stands for the irrational or repeating number that it rounds."""
+    if answer.decimals < DOUBLE_PRECISION_PLACES or gold.decimals or gold.value.is_Integer or gold.value.free_symbols:
+        return ""
+    try:
+        difference = abs(evaluate(answer.value - gold.value, {}))
+    except NotComputable:
+        return ""
+    return "equal to double precision" if difference <= 2 * 10.0**-answer.decimals else ""
+
+
+def match_numerals(answer: Numeral, gold: Numeral) -> str:
+    return "same numeral" if answer == gold else ""
+
+
+def match_omitted_base(answer: Quantity, gold: Numeral) -> str:
+    """The problem fixes the base, so it is often left out."""
+    plain = answer.value.is_Integer and answer.value.is_nonnegative and answer.unit is None and not answer.percent
+    same = plain and gold.digits.isdigit() and answer.value == int(gold.digits)
+    return "base omitted" if same and not answer.decimals else ""
+
+
+def match_base_ten(answer: Numeral, gold: Quantity) -> str:
+    """A subscript ten only states what a plain number is."""
+    return "equal numbers" if answer.base == 10 and gold.value == int(answer.digits) else ""
+
+
+def match_groups(answer: Group, gold: Group) -> str:
+    if answer.brackets != gold.brackets or len(answer.items) != len(gold.items):
+        return ""
+    return "equal components" if all(map(match, answer.items, gold.items)) else ""
+
+
+def match_unbracketed(answer: Collection, gold: Group) -> str:
+    """A point's brackets may be left out, and its coordinates named: `x = 15, y = -29`."""
+    if answer.braces or gold.brackets != "()" or len(answer.items) != len(gold.items):
+        return ""
+    names = [item.label for item in answer.items if isinstance(item, Labelled)]
+    if names and (len(set(names)) != len(answer.items) or names != sorted(names)):
+        return ""
+    return "equal components" if all(map(match, answer.items, gold.items)) else ""
+
+
+def match_collections(answer: Collection, gold: Collection) -> str:
+    """The same values in any order, each as often. Named values keep their order where only one side names them."""
+    if len(answer.items) != len(gold.items):
+        return ""
+    if names_differ(answer, gold):
+        return "equal values in order" if all(map(match, answer.items, gold.items)) else ""
+    rest = list(gold.items)
+    for item in answer.items:
+        found = next((index for index, other in enumerate(rest) if match(item, other)), None)
+        if found is None:
+            return ""
+        del rest[found]
+    return "same set of values"
+
+
+def names_differ(answer: Collection, gold: Collection) -> bool:
+    """Whether one side gives its values several names and the other none."""
+    labels = [{item.label for item in side.items if isinstance(item, Labelled)} for side in (answer, gold)]
+    return max(map(len, labels)) > 1 and min(map(len, labels)) == 0
+
+
+def match_singleton(answer: Answer, gold: Answer) -> str:
+    """A set with one element, where the other side states the element."""
+    for collection, other in ((answer, gold), (gold, answer)):
+        if isinstance(collection, Collection) and collection.braces and len(collection.items) == 1:
+            return "single element" if match(collection.items[0], other) else ""
+    return ""
+
+
+def match_relations(answer: Relation, gold: Relation) -> str:
+    """Chains term by term in either direction; single relations also after moving terms across."""
+    if answer.operators == ("=",) and gold.operators == ("=",):
+        return match_equations(equation(answer), equation(gold))
+    for candidate in (answer, mirrored(answer)):
+        if candidate.operators == gold.operators and all(map(equal, candidate.sides, gold.sides)):
+            return "same relation"
+    if len(answer.operators) == len(gold.operators) == 1:
+        left, right = ascending(answer), ascending(gold)
+        if left.operators == right.operators:
+            sides = left.sides[1] - left.sides[0], right.sides[1] - right.sides[0]
+            symmetric = gold.operators[0] == "!="
+            if not any(side.has(sympy.oo) for side in sides) and proportional(*sides, positive=not symmetric):
+                return "same relation"
+    return ""
+
+
+def mirrored(relation: Relation) -> Relation:
+    return Relation(relation.sides[::-1], tuple(MIRRORED[operator] for operator in relation.operators[::-1]))
+
+
+def ascending(relation: Relation) -> Relation:
+    return mirrored(relation) if relation.operators[0].startswith(">") else relation
+
+
+def match_matrices(answer: MatrixAnswer, gold: MatrixAnswer) -> str:
+    if answer.matrix.shape != gold.matrix.shape:
+        return ""
+    return "equal entries" if all(map(equal, answer.matrix, gold.matrix)) else ""
+
+
+def match_colons(answer: Colon, gold: Colon) -> str:
+    """Times of day agree part by part. A ratio may be scaled, but only where it cannot be a time."""
+    if len(answer.parts) != len(gold.parts):
+        return ""
+    if answer.half_of_day and gold.half_of_day and answer.half_of_day != gold.half_of_day:
+        return ""
+    if all(map(equal, answer.parts, gold.parts)):
+        return "same ratio or time"
+    if answer.clock or gold.clock or any(part.is_zero for part in (*answer.parts, *gold.parts)):
+        return ""
+    first, gold_first = answer.parts[0], gold.parts[0]
+    scaled = all(equal(a * gold_first, b * first) for a, b in zip(answer.parts, gold.parts, strict=True))
+    return "same ratio" if scaled else ""
+
+
+def match_ratio(answer: Quantity, gold: Colon) -> str:
+    """The fraction for a ratio of two numbers that cannot be a time of day."""
+    if gold.clock or len(gold.parts) != 2 or gold.parts[1].is_zero or answer.unit is not None:
+        return ""
+    return "ratio as a fraction" if equal(answer.value, gold.parts[0] / gold.parts[1]) else ""
+
+
+def match_texts(answer: Text, gold: Text) -> str:
+    return "same words" if answer.words == gold.words else ""
+
+
+def match_operations(answer: SetOperation, gold: SetOperation) -> str:
+    """Unions of sets without numeric ends, piece by piece in any order."""
+    if set(answer.operators) != {"cup"} or set(gold.operators) != {"cup"}:
+        same = answer.operators == gold.operators and all(map(match, answer.parts, gold.parts))
+        return "same set" if same else ""
+    return match_collections(Collection(answer.parts), Collection(gold.parts))
+
+
+def match_sets(answer: Answer, gold: Answer) -> str:
+    """The same set of reals written as an interval, a union, a difference or an inequality.
+
+    Two brackets, or two lists, never get here with success: their own rules compare them as they stand.
+    """
+    if not any(isinstance(side, Relation | SetOperation) or joins_relations(side) for side in (answer, gold)):
+        return match_singleton(answer, gold) if type(answer) is not type(gold) else ""
+    left, right = real_set(answer), real_set(gold)
+    return "same set" if left is not None and right is not None and same_set(left, right) else ""
+
+
+def joins_relations(answer: Answer) -> bool:
+    return isinstance(answer, Collection) and any(isinstance(item, Relation) for item in answer.items)
+
+
+RULES: dict[tuple[type, type], Callable[..., str]] = {
+    (Quantity, Quantity): match_quantities,
+    (Numeral, Numeral): match_numerals,
+    (Quantity, Numeral): match_omitted_base,
+    (Numeral, Quantity): match_base_ten,
+    (Group, Group): match_groups,
+    (Collection, Group): match_unbracketed,
+    (Collection, Collection): match_collections,
+    (Relation, Relation): match_relations,
+    (MatrixAnswer, MatrixAnswer): match_matrices,
+    (Colon, Colon): match_colons,
+    (Quantity, Colon): match_ratio,
+    (Text, Text): match_texts,
+    (SetOperation, SetOperation): match_operations,
+}
