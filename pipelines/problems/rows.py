@@ -42,8 +42,8 @@ def problems_from_rows(
 ) -> list[Problem]:
     """Problems in the order of `rows`.
 
-    `columns` maps fields of `Problem` to column names and overrides `DEFAULT_COLUMNS`; None means that the table has
-    no such column. A table without ids gets them from the problem texts: a hash, with an ordinal behind it for texts
+    `columns` maps fields of `Problem` to column names and overrides `DEFAULT_COLUMNS`; None or "" means that the
+    table has no such column. A table without ids gets them from the problem texts: a hash, with an ordinal behind it for texts
     that occur more than once. `name` names the table in messages; `faults` are those already found while reading it.
 
     Raises `ProblemError` with every fault of the table.
@@ -77,12 +77,12 @@ def resolve_columns(columns: Mapping[str, str | None], name: str) -> dict[str, s
     for field, column in columns.items():
         if field not in DEFAULT_COLUMNS:
             hint = did_you_mean(field, DEFAULT_COLUMNS, list_known="fields")
-            messages.append(f"columns.{field}: a problem has no field {field!r}{hint}")
+            messages.append(f"data.columns.{field}: a problem has no field {field!r}{hint}")
         elif not column and field in REQUIRED_FIELDS:
-            messages.append(f"columns.{field}: every table needs this column; give its name")
+            messages.append(f"data.columns.{field}: every table needs this column; give its name")
     if messages:
         raise ProblemError(f"{name}: the column names cannot be used:", messages)
-    return {**DEFAULT_COLUMNS, **columns}
+    return {field: column or None for field, column in {**DEFAULT_COLUMNS, **columns}.items()}
 
 
 def _present_columns(
@@ -100,7 +100,7 @@ def _present_columns(
             messages.append(
                 f"no column {column!r} for the field {field!r}{hint} "
                 f"The columns found are: {', '.join(found) or 'none'}. "
-                f"Name the right one with columns.{field}=<name>"
+                f"Name the right one with data.columns.{field}=<name>"
             )
         # Only a required column stays when it is blank throughout, so that its rows are reported one by one.
         present[field] = column if column in filled or field in REQUIRED_FIELDS else None
@@ -138,14 +138,14 @@ def parse_level(value: Any) -> int | None:
             return None
     raise CellError(
         f"is {value!r}, which is not a level from 1 to 5; "
-        "write 3, '3', 'Level 3' or null, or leave the column out with columns.level=null"
+        "write 3, '3', 'Level 3' or null, or leave the column out with data.columns.level=\"\""
     )
 
 
 def _required_text(value: Any, field: str) -> str:
     if _is_blank(value):
         remedy = (
-            "; give every row an id, or leave the column out with columns.id=null and ids are made from the texts"
+            '; give every row an id, or leave the column out with data.columns.id="" and ids are made from the texts'
             if field == "id"
             else "; fill it in or remove the row"
         )
@@ -181,7 +181,10 @@ def _duplicate_ids(problems: Sequence[tuple[str, Problem]]) -> list[str]:
         places.setdefault(problem.id, []).append(place)
     messages = []
     for id_, where in places.items():
-        if len(where) > 1:
-            named = ", ".join(where[:ROWS_NAMED]) + (f" and {len(where) - ROWS_NAMED} more" * (len(where) > ROWS_NAMED))
-            messages.append(f"the id {id_!r} stands on {named}; ids must be unique, so change or remove all but one")
+        if len(where) == 1:
+            continue
+        named = ", ".join(where[:ROWS_NAMED])
+        if len(where) > ROWS_NAMED:
+            named += f" and {len(where) - ROWS_NAMED} more"
+        messages.append(f"the id {id_!r} stands on {named}; ids must be unique, so change or remove all but one")
     return messages

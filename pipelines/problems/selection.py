@@ -44,14 +44,19 @@ def parse_limit(limit: str | int | None) -> slice:
 def select(problems: Sequence[Problem], selection: Selection) -> list[Problem]:
     """The problems that pass every filter, in their own order.
 
-    Raises `ProblemError` for an id, a subject or a level that no problem has, and when nothing is left; `ValueError`
-    for a limit that makes no sense.
+    Raises `ProblemError` for an id, a subject or a level that no problem has, for a limit that makes no sense, and when
+    nothing is left.
     """
-    limit = parse_limit(selection.limit)
-    messages = [*_unknown_ids(problems, selection), *_unknown_subjects(problems, selection)]
+    messages: list[str] = []
+    limit = slice(None)
+    try:
+        limit = parse_limit(selection.limit)
+    except ValueError as error:
+        messages.append(str(error))
+    messages += [*_unknown_ids(problems, selection), *_unknown_subjects(problems, selection)]
     messages += _unknown_levels(problems, selection)
     if messages:
-        raise ProblemError("the selection names what is not there:", messages)
+        raise ProblemError("the selection cannot be made:", messages)
 
     left = list(problems)
     trail = [f"{len(left)} problems in all"]

@@ -31,7 +31,7 @@ class DataSource:
     `source` is "builtin:mini", "builtin:arithmetic", the path of a .jsonl, .json or .parquet file, a folder laid out
     as a hub dataset, or a hub id. A relative path that does not exist is looked up in the folder that the environment
     variable MATHLETE_DATA names. `split` applies to the hub, folders and "builtin:arithmetic"; `revision` and `subset`
-    to the hub; `columns` (field of `Problem` → column, None for "no such column") to everything that is a table;
+    to the hub; `columns` (field of `Problem` → column, None or "" for no such column) to everything that is a table;
     `seed`, `count` and `levels` to "builtin:arithmetic".
     """
 

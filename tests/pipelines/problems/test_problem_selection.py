@@ -72,7 +72,8 @@ def test_ids_keep_the_order_of_the_source() -> None:
 
 
 def test_unknown_names_are_reported_together_with_suggestions() -> None:
-    text = complaint(ids=("algebra/00", "zzz"), subjects=("Algebr",), levels=(1, 5))
+    text = complaint(ids=("algebra/00", "zzz"), subjects=("Algebr",), levels=(1, 5), limit="ten")
+    assert "limit 'ten' is not understood" in text
     assert "no problem has the id 'algebra/00'; did you mean 'algebra/0'" in text
     assert "no problem has the id 'zzz'; ids look like: algebra/0" in text
     assert "no problem has the subject 'Algebr'; did you mean 'Algebra'?" in text
