@@ -1,5 +1,6 @@
 """Ray behind the pools: creates actors, calls them, waits for them."""
 
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -56,6 +57,9 @@ class RayTransport:
 
 def wait(refs: list[Ref], timeout: float) -> list[Ref]:
     """All finished references, as soon as there is one, at the latest after `timeout` seconds."""
+    if not refs:
+        time.sleep(timeout)
+        return []
     ready, _ = ray.wait(refs, num_returns=1, timeout=timeout, fetch_local=False)
     if ready:
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)

@@ -7,7 +7,7 @@ from pipelines.dispatch.pool import Ref, WorkPool
 from pipelines.dispatch.work import Event, Tick
 
 Wait = Callable[[list[Ref], float], list[Ref]]
-"""`(references, timeout in seconds) -> those that are finished`."""
+"""`(references, timeout in seconds) -> those that are finished`; without references it sleeps."""
 
 
 def events(
@@ -45,8 +45,5 @@ def events(
 
 def _settle(pools: Sequence[WorkPool], wait: Wait, timeout: float) -> Iterator[Event]:
     owners = {ref: pool for pool in pools for ref in pool.refs()}
-    if not owners:
-        time.sleep(timeout)
-        return
     for ref in wait(list(owners), timeout):
         yield from owners[ref].settle(ref)

@@ -1,0 +1,99 @@
+"""A pool's I/O played from a script: workers that take time, die, hang or raise, on a clock of their own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from pipelines.dispatch.pool import Failure, Ref
+from pipelines.dispatch.work import Unit
+
+
+class Died(Exception):
+    """The worker is gone."""
+
+
+class Broken(Exception):
+    """Nothing can be loaded anywhere."""
+
+
+@dataclass
+class FakeWorker:
+    name: str
+    alive: bool = True
+    stopped: bool = False
+    busy_until: float = 0.0
+    steps: int = 0
+
+
+@dataclass
+class ScriptTransport:
+    """`behave(worker, unit)` returns seconds, or raises what the call is to raise; a stopped worker never answers."""
+
+    behave: Callable[[FakeWorker, Unit], float] = lambda worker, unit: 1.0
+    startup: Callable[[FakeWorker], float] = lambda worker: 0.0
+    now: float = 0.0
+    workers: list[FakeWorker] = field(default_factory=list)
+    calls: list[tuple[str, Unit]] = field(default_factory=list)
+    due: dict[Ref, tuple[float, FakeWorker, Any]] = field(default_factory=dict)
+    numbers: count = field(default_factory=count)
+
+    def clock(self) -> float:
+        return self.now
+
+    def create(self, name: str) -> FakeWorker:
+        self.workers.append(FakeWorker(name))
+        return self.workers[-1]
+
+    def load(self, worker: FakeWorker) -> Ref:
+        try:
+            return self._promise(self.now + self.startup(worker), worker, f"report of {worker.name}")
+        except (Died, Broken) as error:
+            return self._promise(self.now, worker, error)
+
+    def call(self, worker: FakeWorker, unit: Unit) -> Ref:
+        self.calls.append((worker.name, unit))
+        start = max(self.now, worker.busy_until)
+        try:
+            seconds, value = self.behave(worker, unit), [f"{item} by {worker.name}" for item in unit.items]
+        except Exception as error:  # noqa: BLE001
+            seconds, value = 1.0, error
+        worker.busy_until = start + seconds
+        return self._promise(worker.busy_until, worker, value)
+
+    def progress(self, worker: FakeWorker) -> Ref:
+        worker.steps += 1
+        return self._promise(self.now, worker, worker.steps)
+
+    def kill(self, worker: FakeWorker) -> None:
+        worker.alive = False
+
+    def fetch(self, ref: Ref) -> Any:
+        _, worker, value = self.due.pop(ref)
+        if not worker.alive:
+            raise Died(f"{worker.name} died")
+        if isinstance(value, Exception):
+            if isinstance(value, Died):
+                worker.alive = False
+            raise value
+        return value
+
+    def classify(self, error: Exception) -> Failure:
+        return {Died: Failure.INFRA, Broken: Failure.FATAL}.get(type(error), Failure.DATA)
+
+    def describe(self, error: Exception) -> str:
+        return str(error)
+
+    def wait(self, refs: list[Ref], timeout: float) -> list[Ref]:
+        """Finished references; the clock jumps to the first of them, or by `timeout`."""
+        known = {ref: self.due[ref] for ref in refs if ref in self.due}
+        soon = min((at for at, worker, _ in known.values() if not worker.stopped), default=self.now + timeout)
+        self.now = max(self.now, min(soon, self.now + timeout))
+        return [
+            ref for ref, (at, worker, _) in known.items() if not worker.alive or (at <= self.now and not worker.stopped)
+        ]
+
+    def _promise(self, at: float, worker: FakeWorker, value: Any) -> Ref:
+        ref = f"ref-{next(self.numbers)}"
+        self.due[ref] = (at, worker, value)
+        return ref
