@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from grading.channel import Channel, ChannelClosed
@@ -18,6 +19,7 @@ from grading.limits import MEMORY_EXIT
 
 RECURSION_LIMIT = 5_000
 ORPHAN_CHECK_S = 0.5
+STATM = Path("/proc/self/statm")
 
 # What sympy, mpmath or a parser may raise on an expression none of us has thought of. Any other exception ends the
 # child, which its parent counts as a crash.
@@ -71,7 +73,7 @@ def serve(answer: Judge = judge) -> None:
             except FAULTS as fault:
                 # Only the type: a message may hold a number that takes for ever to print.
                 reply = {"fault": type(fault).__name__}
-            channel.send({**reply, "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+            channel.send({**reply, "rss_kb": resident_kb()})
     except ChannelClosed:
         return
 
@@ -96,6 +98,13 @@ def exit_when_orphaned(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(ORPHAN_CHECK_S)
     os._exit(0)
+
+
+def resident_kb() -> int:
+    """Memory in use. `ru_maxrss` would not do where /proc exists: a child inherits its parent's peak."""
+    if not STATM.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(STATM.read_text().split()[1]) * resource.getpagesize() // 1024
 
 
 def limit_resources(memory_mb: int) -> None:

@@ -5,6 +5,7 @@ numeral, names and case of variables. Order in lists and sets, left-out units an
 Every rule accepts only what it recognises on both sides; anything else is wrong.
 """
 
+import re
 from collections.abc import Callable
 
 import sympy
@@ -32,6 +33,8 @@ from grading.unreadable import Unreadable
 from grading.verdict import Outcome, Verdict
 
 DOUBLE_PRECISION_PLACES = 14
+# `(B) 12`: a choice letter with the text of its option, which names no second choice.
+OPTION = re.compile(r"(?:\\text[a-z]*\{)?\(([A-Za-z])\)\}?(?!.*(?:\b(?:and|or)\b|\([A-Za-z]\)|[,;]))\s")
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -80,8 +83,8 @@ def is_same_text(answer: str, gold: str, gold_value: Answer) -> bool:
     if isinstance(gold_value, Text):
         if plain == plain_gold:
             return True
-        option = plain.split(" ", 1)[0]
-        return len(plain_gold) == 1 and option == plain_gold and clean(answer).startswith(("(", r"\text{("))
+        option = OPTION.match(clean(answer))
+        return option is not None and option.group(1).casefold() == plain_gold
     bare = gold.strip(" ()$.")
     if len(bare) == 1 and bare.isalpha():
         return plain == plain_gold and bare in clean(answer)
@@ -294,6 +297,15 @@ def match_texts(answer: Text, gold: Text) -> str:
     return "same words" if answer.words == gold.words else ""
 
 
+def match_letters(answer: Answer, gold: Answer) -> str:
+    """A choice letter, upright on one side and a capital variable on the other, as in `A, C` and `\\text{A, C}`."""
+    text, other = (answer, gold) if isinstance(answer, Text) else (gold, answer)
+    if not isinstance(text, Text) or not isinstance(other, Quantity) or not other.value.is_Symbol:
+        return ""
+    name = str(other.value)
+    return "same letter" if name.isupper() and name.casefold() == text.words else ""
+
+
 def match_operations(answer: SetOperation, gold: SetOperation) -> str:
     """Unions of sets without numeric ends, piece by piece in any order."""
     if set(answer.operators) != {"cup"} or set(gold.operators) != {"cup"}:
@@ -330,5 +342,7 @@ RULES: dict[tuple[type, type], Callable[..., str]] = {
     (Colon, Colon): match_colons,
     (Quantity, Colon): match_ratio,
     (Text, Text): match_texts,
+    (Quantity, Text): match_letters,
+    (Text, Quantity): match_letters,
     (SetOperation, SetOperation): match_operations,
 }

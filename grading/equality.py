@@ -103,7 +103,8 @@ def same_at_high_precision(left: Expr, right: Expr, point: dict[Expr, Any], a: A
 
 
 def points(symbols: set[Expr]) -> Iterator[dict[Expr, Any]]:
-    """Values for the symbols: positive ones first, then of both signs. A constant needs one (empty) point."""
+    """Values for the symbols: half of the points positive, one negative, the rest of both signs. A constant needs one
+    (empty) point."""
     ordered = sorted(symbols, key=str)
     for index in range(POINTS if ordered else 1):
         yield {symbol: coordinate(str(symbol), index) for symbol in ordered}
@@ -113,7 +114,8 @@ def points(symbols: set[Expr]) -> Iterator[dict[Expr, Any]]:
 def coordinate(name: str, index: int) -> Any:
     source = random.Random(f"{name}/{index}")
     value = CHECKING.mpf(source.randrange(2 * 10**8, 40 * 10**8)) / (10**9 + 7)
-    return -value if index >= POINTS // 2 and source.random() < 0.6 else value
+    negative = index == POINTS // 2 or (index > POINTS // 2 and source.random() < 0.5)
+    return -value if negative else value
 
 
 def without_functions(expression: Expr) -> Expr:

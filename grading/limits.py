@@ -8,7 +8,7 @@ MEMORY_EXIT = 77  # a child's exit code when it ran out of memory
 @dataclass(frozen=True, slots=True)
 class GradingLimits:
     """`deadline_s` is wall-clock time an item; `memory_mb` the child's address space; after `recycle_after` items, or
-    once its peak memory has grown by half of `memory_mb`, the child is replaced."""
+    once its memory has grown by half of `memory_mb`, the child is replaced."""
 
     deadline_s: float = 5.0
     memory_mb: int = 1024

@@ -42,9 +42,8 @@ STYLE = re.compile(r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfi
 SPACING = re.compile(r"(?<!\\)\\[,;:> ]|\\(?:quad|qquad|enspace|thinspace|space)(?![A-Za-z])|~|[ \t\r\n\f\v]+")
 PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)|\\hspace\*?\{[^{}]*\}|\\label\{[^{}]*\}|\\tag\{[^{}]*\}")
 COLOUR = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}")
-LEAD_IN = re.compile(
-    r"(?:so|thus|hence|therefore|and)?,?\s*(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is|:|=)\s*:?\s*", re.I
-)
+ANSWER_IS = r"(?:so|thus|hence|therefore|and)?,?\s*(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is|:|=)\s*:?\s*"
+LEAD_IN = re.compile(rf"\\text\s*\{{\s*{ANSWER_IS}\}}\s*|{ANSWER_IS}", re.I)
 FRACTION_STYLES = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("*", "*"))
 WRAPPING_MACRO = re.compile(r"\\(?:boxed|fbox|ensuremath|mathbf|boldsymbol|bm|textbf|underline|mathit|bf|rm)?\s*\{")
@@ -140,5 +139,5 @@ def spelling(text: str) -> str:
 def words(text: str) -> str:
     """A cleaned answer as plain words: no text macros, brackets round a choice letter, articles, or capitals."""
     plain = re.sub(r"[{}()\[\]$*\"]|\\ ", " ", TEXT_MACRO.sub("", text))
-    plain = re.sub(r"\s+", " ", plain).strip(" .,:;!").casefold()
+    plain = re.sub(r"\s+", " ", plain).strip(" .,:;").casefold()
     return re.sub(r"^(?:an?|the) (?=\w\w)", "", plain)

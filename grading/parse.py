@@ -74,6 +74,8 @@ class Parser(Cursor):
                 total = total - self.branch * self.signed_term()
             else:
                 break
+        if self.take_macro("choose"):
+            total = bounds.binomial(scalar(total), scalar(self.sum()))
         self.depth -= 1
         return bounds.defined(total) if isinstance(total, Expr) else total
 
@@ -370,15 +372,17 @@ class Parser(Cursor):
         if token is None:
             raise Unreadable("missing argument")
         if token.is_symbol("(", "[", "{", "|"):
-            return scalar(self.factor())
+            return scalar(self.atom())  # `sin(x)^2` is the square of the sine
         sign = -1 if self.take_symbol("-") else 1
         value = scalar(self.factor())
         while (token := self.peek()) is not None and self.starts_factor(token):
             if token.text in FUNCTIONS or token.text in {"log", "begin"} or token.is_symbol("(", "["):
                 break
             value = value * scalar(self.factor())
-        if self.take_symbol("/"):
-            value = bounds.quotient(value, scalar(self.factor()))
+        slash, below = self.peek(), self.peek(1)
+        if slash and slash.is_symbol("/") and not slash.gap and below and below.kind is Kind.NUMBER:
+            self.position += 1  # `\sin \pi/6`, but not `\cos x/\sin x`
+            value = bounds.quotient(value, scalar(self.atom()))
         return sign * value
 
     def matrix(self) -> Matrix:
@@ -405,7 +409,7 @@ class Parser(Cursor):
         rows = rows if rows[-1] else rows[:-1]
         if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
             raise Unreadable("ragged matrix")
-        return sympy.ImmutableMatrix(rows)
+        return sympy.Matrix(rows)
 
     def environment(self) -> str:
         self.expect("{")

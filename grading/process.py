@@ -50,8 +50,9 @@ class GradingProcess:
     """Grades batches in a child process.
 
     Usable from any thread; calls are serialised. The child is replaced when it exceeds the deadline, crashes, has
-    graded `recycle_after` items or has grown. An item that crashed or hung its child is tried once more in a fresh
-    one, and then gets the verdict `error` or `timeout`.
+    graded `recycle_after` items or has grown. An item that ended its child is tried once more in a fresh one, because
+    something else may have ended it, and then gets the verdict `error`. An item that runs into the deadline gets the
+    verdict `timeout` at once: a second try would only double the time that a poisonous completion costs.
     """
 
     def __init__(self, limits: GradingLimits | None = None, *, program: str = "grading.child") -> None:
@@ -63,11 +64,12 @@ class GradingProcess:
         self.counters = Counters()
         self._program = program
         self._lock = threading.RLock()
+        self._closed = False
         self._child: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._served = 0
-        self._first_peak_kb = 0
-        self._peak_kb = 0
+        self._first_rss_kb = 0
+        self._rss_kb = 0
         self._start()
 
     def grade_batch(self, items: Sequence[GradingItem]) -> list[Verdict]:
@@ -82,14 +84,14 @@ class GradingProcess:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id."""
+        """The child's process id; None between a child's end and the next item."""
         return self._child.pid if self._child else None
 
     def close(self) -> None:
         """Ends the child. Further calls raise `ValueError`; closing twice does nothing."""
         with self._lock:
             self._kill()
-            self._child = None
+            self._closed = True
 
     def __enter__(self) -> "GradingProcess":
         return self
@@ -109,33 +111,39 @@ class GradingProcess:
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
-            if self._child is None:
+            if self._closed:
                 raise ValueError("the grading process is closed")
             if self._is_worn():
                 self.counters.recycled += 1
-                self._restart()
+                self._kill()
             self.counters.items += 1
             failure: dict[str, Any] = {}
             for attempt in range(2):
                 if attempt:
                     self.counters.retries += 1
                 failure = self._attempt(message)
-                if "failure" not in failure or failure["failure"] == "fault":
+                if failure.get("failure") != "crash":
                     break
             return failure
 
     def _attempt(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The child's reply, or `failure` (`timeout`, `crash`, `fault`) with a `reason`. The child is alive after."""
+        """The child's reply, or `failure` (`timeout`, `crash`, `fault`) with a `reason`.
+
+        A dead child is replaced by the next attempt, so that a timeout is reported at the deadline.
+        """
+        if self._child is None:
+            self.counters.restarts += 1
+            self._start()
         try:
             reply = self._exchange(message, self.limits.deadline_s)
         except DeadlineExceeded:
             self.counters.timeouts += 1
-            self._restart()
+            self._kill()
             return {"failure": "timeout", "reason": f"no verdict within {self.limits.deadline_s:g} s"}
         except ChannelClosed:
             self.counters.crashes += 1
             reason = self._death()
-            self._restart()
+            self._kill()
             return {"failure": "crash", "reason": reason}
         if "fault" in reply:
             self.counters.faults += 1
@@ -148,11 +156,11 @@ class GradingProcess:
         self._channel.send(message, deadline)
         reply: dict[str, Any] = self._channel.receive(deadline)
         self._served += 1
-        self._peak_kb = int(reply.pop("peak_kb", 0))
+        self._rss_kb = int(reply.pop("rss_kb", 0))
         return reply
 
     def _is_worn(self) -> bool:
-        grown_kb = self._peak_kb - self._first_peak_kb
+        grown_kb = self._rss_kb - self._first_rss_kb
         return self._served >= self.limits.recycle_after or grown_kb > self.limits.memory_mb * 1024 // 2
 
     def _start(self) -> None:
@@ -168,7 +176,7 @@ class GradingProcess:
             # -P: the working directory may hold anything, so nothing is imported from it. A session of its own keeps
             # the terminal's Ctrl-C away from the child.
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", self._program, *arguments],
+                [sys.executable, "-P", "-W", "ignore", "-m", self._program, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -181,7 +189,7 @@ class GradingProcess:
         self._channel = Channel(self._child.stdout.fileno(), self._child.stdin.fileno(), blocking=False)
         self._self_test()
         self._served = 0
-        self._first_peak_kb = self._peak_kb
+        self._first_rss_kb = self._rss_kb
 
     def _self_test(self) -> None:
         """Every child has to grade known pairs first: a broken one would score all completions alike."""
@@ -202,13 +210,8 @@ class GradingProcess:
                     "check the installed sympy version"
                 )
 
-    def _restart(self) -> None:
-        self.counters.restarts += 1
-        self._kill()
-        self._start()
-
     def _kill(self) -> None:
-        child = self._child
+        child, self._child = self._child, None
         if child is None:
             return
         child.kill()

@@ -20,12 +20,12 @@ from grading.kinds import (
     SetOperation,
     Text,
 )
-from grading.normalise import clean, words
+from grading.normalise import TEXT_MACRO, clean, words
 from grading.parse import Parser
 from grading.tokens import Kind, Token, join, tokenize
 from grading.unreadable import Unreadable
 from grading.values import read_value, signs
-from grading.vocabulary import NUMBER_WORDS
+from grading.vocabulary import NAMES, NUMBER_WORDS
 
 MAX_ITEMS = 64
 MAX_NESTING = 8
@@ -77,7 +77,10 @@ def read_prose(cleaned: str) -> Answer | None:
         return Text(plain) if len(letters) == 1 else Collection(tuple(Text(each) for each in sorted(letters)))
     if upright and re.fullmatch(r"[a-z]", plain):
         return Text(plain)
-    if re.fullmatch(r"[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*", plain) and not re.search(r"\\(?!text|mbox|math)", cleaned):
+    letters_only = re.fullmatch(
+        r"[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*", re.sub(r"[{}]", "", TEXT_MACRO.sub("", cleaned)).strip()
+    )
+    if letters_only and plain.split()[0] not in NAMES:
         return read_words(plain, cleaned)
     return None
 
@@ -173,7 +176,7 @@ def flatten(items: object) -> tuple[Answer, ...]:
 def read_item(tokens: Tokens, nesting: int) -> Answer:
     approximations = find_top_level(tokens, APPROXIMATIONS)
     if approximations:  # `x = 1/3 \approx 0.33` states the exact value first
-        tokens = tokens[: approximations[0]]
+        tokens = tokens[: approximations[0]] or tokens[1:]
     membership = find_top_level(tokens, ("in",))
     if len(membership) == 1 and 0 < membership[0] < 4:
         return Labelled(join(tokens[: membership[0]]), read_item(tokens[membership[0] + 1 :], nesting))
@@ -203,12 +206,16 @@ def read_relation(tokens: Tokens, places: list[int], nesting: int) -> Answer:
     if operators[0] == "=" and set(operators) == {"="} and is_label(sides[0]):
         values = [read_item(side, nesting) for side in sides[1:]]
         return Labelled(join(sides[0]), chained_value(values), label_expression(sides[0]))
+    if operators == ("=",) and is_label(sides[1]) and not is_label(sides[0]):
+        return Labelled(join(sides[1]), read_item(sides[0], nesting), label_expression(sides[1]))
     expressions: list[Expr] = []
     for side in sides:
         value = Parser(side).parse()
         if not isinstance(value, Expr) or signs(side):
             raise Unreadable("no meaning")
         expressions.append(value)
+    if set(operators) == {"="} and all(value == expressions[0] and value.is_number for value in expressions):
+        return Quantity(expressions[0])  # `6 \cdot 7 = 42` is a calculation, not an equation
     return Relation(tuple(expressions), operators)
 
 
@@ -231,6 +238,8 @@ def is_label(tokens: Tokens) -> bool:
     heads = [token for token in tokens if token.kind in {Kind.WORD, Kind.TEXT, Kind.MACRO}]
     if not heads or any(token.is_symbol("+", "-", "*", "/", "^", "!", "|") for token in tokens):
         return False
+    if any(token.is_macro("angle", "measuredangle", "triangle") for token in tokens):
+        return True
     if len(tokens) == 1:
         token = tokens[0]
         return token.kind is not Kind.WORD or len(token.text) == 1 or token.text.isupper() or len(token.text) > 3
@@ -333,7 +342,7 @@ def nested_rows(brackets: str, items: tuple[Answer, ...]) -> MatrixAnswer | None
         if not all(isinstance(entry, Quantity) for entry in item.items):
             return None
         rows.append([entry.value for entry in item.items if isinstance(entry, Quantity)])
-    return MatrixAnswer(sympy.ImmutableMatrix(rows)) if len({len(row) for row in rows}) == 1 else None
+    return MatrixAnswer(sympy.Matrix(rows)) if len({len(row) for row in rows}) == 1 else None
 
 
 def read_reversed_interval(tokens: Tokens, nesting: int) -> Answer | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from grading.tokens import Kind, Token
+from grading.vocabulary import NUMBER_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ QUALIFIERS = (
     "a.m p.m true false yes but except either neither both possibly any all each infinity only greater equal "
     "sin cos tan cot sec csc log ln exp sqrt pi arcsin arccos arctan"
 )
-NOT_A_UNIT = set(QUALIFIERS.split())
+NOT_A_UNIT = set(QUALIFIERS.split()) | set(NUMBER_WORDS)
 MAX_WORDS = 5
 
 
@@ -60,14 +61,14 @@ def parse_unit(phrase: str) -> Unit | None:
     None where the phrase is no unit. An unknown noun (`pieces`) is a unit of its own. A generic word (`units`) gives
     a unit without dimension, which agrees with any other.
     """
-    phrase = re.sub(r"\s*\^\s*\{?(-?\d)\}?", r"^\1", phrase.lower().strip(" .,"))
+    phrase = re.sub(r"\s*\^\s*\{?\s*(-?\s*\d)\s*\}?", r"^\1", phrase.lower().strip(" .,()"))
     phrase = SPEEDS.get(phrase, phrase).replace("/", " per ").replace(".", " ").replace("-", " ")
     names = phrase.split()
     if not names or len(names) > MAX_WORDS or any(name in NOT_A_UNIT for name in names):
         return None
     powers: dict[str, int] = {}
     factor = Fraction(1)
-    sign, pending = 1, 1
+    sign, pending, nouns = 1, 1, 0
     for name in names:
         if name in {"per", "a", "an", "of", "the"}:
             sign = -1 if name == "per" else sign
@@ -80,13 +81,14 @@ def parse_unit(phrase: str) -> Unit | None:
         match = re.fullmatch(r"([a-z]+)(?:\^(-?\d))?", name)
         if match is None:
             return None
+        nouns += 1
         exponent = sign * int(match.group(2) or pending)
         quantity, size = BASE_UNITS.get(singular(match.group(1)), (singular(match.group(1)), Fraction(1)))
         if quantity not in GENERIC:
             powers[quantity] = powers.get(quantity, 0) + exponent
             factor *= size**exponent
         pending = 1
-    return Unit(tuple(sorted(powers.items())), factor)
+    return Unit(tuple(sorted(powers.items())), factor) if nouns else None
 
 
 def singular(noun: str) -> str:

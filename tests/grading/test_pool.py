@@ -1,0 +1,32 @@
+import subprocess
+import sys
+
+import pytest
+
+from grading import GradingItem, GradingLimits, Outcome
+
+ITEMS = [GradingItem(r"\boxed{\frac12}", "0.5"), GradingItem(r"\boxed{3}", "0.5")]
+
+
+@pytest.mark.ray
+def test_an_actor_grades_reports_and_closes(local_ray):
+    import ray
+
+    from grading.pool import GraderActor
+
+    actor = GraderActor.options(
+        num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": {"CUDA_VISIBLE_DEVICES": ""}}
+    ).remote(GradingLimits(deadline_s=5.0))
+    verdicts = ray.get(actor.grade.remote(ITEMS), timeout=120)
+    assert [verdict.outcome for verdict in verdicts] == [Outcome.CORRECT, Outcome.WRONG]
+    report = ray.get(actor.report.remote(), timeout=30)
+    assert report["items"] == 2
+    assert report["pid"] != report["child_pid"]
+    assert report["node_id"]
+    assert ray.get(actor.vote.remote(["1/2", "0.5", "3"]), timeout=30) == ("1/2", 2 / 3)
+    ray.get(actor.close.remote(), timeout=30)
+
+
+def test_importing_the_package_does_not_import_ray():
+    code = "import sys, grading; raise SystemExit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
