@@ -28,7 +28,7 @@ SYMBOLS = {
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "…": r"\ldots ", "→": r"\to ",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\epsilon ", "θ": r"\theta ",
     "λ": r"\lambda ", "μ": r"\mu ", "π": r"\pi ", "ρ": r"\rho ", "σ": r"\sigma ", "τ": r"\tau ", "φ": r"\phi ",
-    "ω": r"\omega ", "Δ": r"\Delta ",
+    "¢": r"\text{ cents}", "ω": r"\omega ", "Δ": r"\Delta ",
 }  # fmt: skip
 ZERO_WIDTH = {"\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": ""}
 CHARACTERS = str.maketrans(VULGAR_FRACTIONS | SYMBOLS | ZERO_WIDTH)
@@ -41,6 +41,8 @@ SIZING = re.compile(r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*(?:\.
 STYLE = re.compile(r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|mathstrut|strut)(?![A-Za-z])")
 SPACING = re.compile(r"(?<!\\)\\[,;:> ]|\\(?:quad|qquad|enspace|thinspace|space)(?![A-Za-z])|~|[ \t\r\n\f\v]+")
 PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)|\\hspace\*?\{[^{}]*\}|\\label\{[^{}]*\}|\\tag\{[^{}]*\}")
+ROW_GAP = re.compile(r"\\\\\s*\[[^\[\]]{0,20}\]")  # `\\[4pt]` between the rows of a matrix
+PLAIN_UNION = re.compile(r"(?<=[)\]])\s*U\s*(?=[(\[])")
 COLOUR = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}")
 ANSWER_IS = r"(?:so|thus|hence|therefore|and)?,?\s*(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is|:|=)\s*:?\s*"
 LEAD_IN = re.compile(rf"\\text\s*\{{\s*{ANSWER_IS}\}}\s*|{ANSWER_IS}", re.I)
@@ -60,9 +62,10 @@ def clean(text: str) -> str:
         raise Unreadable("too long")
     text = fold_characters(text)
     text = SEPARATED_THOUSANDS.sub("", text)
-    text = PHANTOM.sub("", text)
+    text = ROW_GAP.sub(r"\\\\", PHANTOM.sub("", text))
     text = SIZING.sub("", STYLE.sub("", COLOUR.sub("", text)))
     text = SPACING.sub(" ", text.replace(r"\!", ""))
+    text = PLAIN_UNION.sub(r"\\cup ", text)
     text = FRACTION_STYLES.sub(r"\\frac", text)
     text = unwrap(text)
     if SPACED_THOUSANDS.fullmatch(text):  # `1 000`: the whole answer only, since `1 000` may also separate two values

@@ -11,6 +11,8 @@ from sympy import Expr, Integer, Matrix, Rational, Symbol
 
 from grading import bounds
 from grading.cursor import Cursor
+from grading.decimals import endless_block, repeating
+from grading.matrices import parse_matrix
 from grading.tokens import Kind, Token
 from grading.unreadable import Unreadable
 from grading.vocabulary import (
@@ -22,7 +24,6 @@ from grading.vocabulary import (
     FUNCTIONS,
     GREEK,
     INVERSE,
-    MATRICES,
     NAMES,
     PRODUCTS,
     TRIGONOMETRIC,
@@ -31,7 +32,6 @@ from grading.vocabulary import (
 
 MAX_DEPTH = 40
 MAX_SYMBOLS = 20
-MAX_MATRIX_ENTRIES = 100
 
 
 class Parser(Cursor):
@@ -249,14 +249,8 @@ class Parser(Cursor):
         following = self.peek()
         if "." in token.text and following is not None and following.is_macro("ldots", "dots", "cdots"):
             self.position += 1
-            return self.repeating(token.text, endless_block(token.text.partition(".")[2]))
+            return repeating(token.text, endless_block(token.text.partition(".")[2]))
         return bounds.number(token.text)
-
-    def repeating(self, shown: str, block: str) -> Expr:
-        """The value of `shown` followed by `block` over and over."""
-        places = len(shown.partition(".")[2])
-        tail = Rational(int(block), (10 ** len(block) - 1) * 10**places)
-        return bounds.number(shown) + tail
 
     def word(self, token: Token) -> Expr | Matrix:
         """Plain letters: a function or constant name, or variables side by side, read one at a time."""
@@ -321,7 +315,7 @@ class Parser(Cursor):
                 raise Unreadable("unbalanced brackets")
             return sympy.floor(inner) if name == "lfloor" else sympy.ceiling(inner)
         if name == "begin":
-            return self.matrix()
+            return parse_matrix(self, lambda: scalar(self.sum()))
         if name in ACCENTS:
             return Symbol(name + "_" + self.subscript())
         if name in GREEK:
@@ -385,41 +379,6 @@ class Parser(Cursor):
             value = bounds.quotient(value, scalar(self.atom()))
         return sign * value
 
-    def matrix(self) -> Matrix:
-        environment = self.environment()
-        if environment not in MATRICES:
-            raise Unreadable("unknown environment")
-        if environment == "array" and self.take_symbol("{"):
-            while not self.take_symbol("}"):
-                self.position += 1
-                if self.position >= len(self.tokens):
-                    raise Unreadable("unbalanced braces")
-        rows: list[list[Expr]] = [[]]
-        count = 0
-        while not self.take_macro("end"):
-            if self.take_symbol("\\\\"):
-                rows.append([])
-            elif not self.take_symbol("&"):
-                rows[-1].append(scalar(self.sum()))
-                count += 1
-                if count > MAX_MATRIX_ENTRIES:
-                    raise Unreadable("too long")
-        if self.environment() != environment:
-            raise Unreadable("unbalanced environment")
-        rows = rows if rows[-1] else rows[:-1]
-        if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
-            raise Unreadable("ragged matrix")
-        return sympy.Matrix(rows)
-
-    def environment(self) -> str:
-        self.expect("{")
-        token = self.peek()
-        if token is None or token.kind is not Kind.WORD:
-            raise Unreadable("unknown environment")
-        self.position += 1
-        self.expect("}")
-        return token.text
-
 
 def letter(name: str) -> Expr:
     """Lower-case `e` and `i` are the constants; every other name is a variable, and capitals are their own."""
@@ -431,14 +390,3 @@ def scalar(value: Expr | Matrix) -> Expr:
     if not isinstance(value, Expr):
         raise Unreadable("matrix inside an expression")
     return value
-
-
-def endless_block(decimals: str) -> str:
-    """The digits that an ellipsis repeats: a block of up to six that ends `decimals` at least twice, three times if it
-    is a single digit. `3.14...` repeats nothing and is unreadable, because its value is not given."""
-    for length in range(1, 7):
-        block = decimals[-length:]
-        times = 3 if length == 1 else 2
-        if len(decimals) >= times * length and decimals.endswith(block * times):
-            return block
-    raise Unreadable("unfinished decimal")

@@ -7,6 +7,7 @@ import sympy
 from sympy import Expr
 
 from grading import bounds
+from grading.decimals import repeating
 from grading.kinds import Answer, Collection, MatrixAnswer, Numeral, Quantity, Text
 from grading.normalise import words
 from grading.parse import Parser
@@ -91,7 +92,7 @@ def without_ordinal(tokens: Tokens) -> Tokens:
 def read_numeral(tokens: Tokens) -> Numeral | None:
     """Digits with a subscript base, `52_8` or `A3_{16}`. Base ten is the plain number."""
     match = re.fullmatch(
-        r"\(?([0-9A-Z]+)\)?_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\}?", join(tokens)
+        r"\(?([0-9A-Z]+)\)?_\{?\(?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?", join(tokens)
     )
     if match is None or (match.group(1)[0].isalpha() and int_base(match.group(2)) <= 10):
         return None
@@ -113,5 +114,5 @@ def read_repeating(tokens: Tokens) -> Expr | None:
     if match is None or len(shape) > bounds.MAX_DIGITS:
         return None
     sign, whole, fixed, block = match.groups()
-    value = Parser([]).repeating(f"{whole or 0}.{fixed}", block)
+    value = repeating(f"{whole or 0}.{fixed}", block)
     return -value if sign else value

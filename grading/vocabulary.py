@@ -31,7 +31,6 @@ OTHER_NAMES = "log lg sqrt cbrt pi inf infty infinity oo gcd lcm max min"
 NAMES = set(FUNCTIONS) | set(OTHER_NAMES.split())
 WORD_NAMES = sorted(NAMES - {"abs", "inf", "oo", "lg", "max", "min"}, key=len, reverse=True)
 APPLIED = set("fgFGPQ")  # letters that name a function when an argument in parentheses touches them
-MATRICES = {"pmatrix", "bmatrix", "matrix", "smallmatrix", "array", "Bmatrix"}
 FACTOR_MACROS = GREEK | NAMES | ACCENTS | {"frac", "binom", "dbinom", "tbinom", "lfloor", "lceil", "begin", "imath"}
 PRODUCTS = {"cdot", "times", "cdotp", "ast"}
 DELIMITERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
