@@ -48,7 +48,7 @@ ANSWER_IS = r"(?:so|thus|hence|therefore|and)?,?\s*(?:the\s+)?(?:final\s+|correc
 LEAD_IN = re.compile(rf"\\text\s*\{{\s*{ANSWER_IS}\}}\s*|{ANSWER_IS}", re.I)
 FRACTION_STYLES = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("*", "*"))
-WRAPPING_MACRO = re.compile(r"\\(?:boxed|fbox|ensuremath|mathbf|boldsymbol|bm|textbf|underline|mathit|bf|rm)?\s*\{")
+WRAPPING_MACRO = re.compile(r"\\(?:boxed|fbox|ensuremath|mathbf|boldsymbol|bm|textbf|underline|mathit|bf|rm)\s*\{")
 TEXT_MACRO = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|sc|up|md|normal)?|mbox|hbox|math(?:rm|bf|it|sf|tt|cal))\s*")
 
 
