@@ -41,6 +41,14 @@ class GeneratorReport:
     load_seconds: float
     revision: str | None
 
+    def __str__(self) -> str:
+        gpu = f" (GPU {', '.join(self.placement.gpu_ids)})" if self.placement.gpu_ids else ""
+        return (
+            f"{self.device_name}{gpu} on {self.placement.address}, process {self.placement.pid}; {self.parameters / 1e6:.0f} M "
+            f"parameters in {self.dtype}, {self.attention} attention, {self.threads} threads, "
+            f"{self.memory_free / 2**30:.1f} of {self.memory_total / 2**30:.1f} GiB free; loaded in {self.load_seconds:.1f} s"
+        )
+
 
 class Generator:
     """Loads a model on demand and generates with it."""
@@ -56,10 +64,12 @@ class Generator:
         Raises PinningError, and ModelError naming why a model does not load.
         """
         import torch
+        from transformers.utils import logging
 
         from actors.engine.padded import PaddedEngine
         from actors.models import load_model
 
+        logging.disable_progress_bar()  # bars of many actors only garble the driver's output
         start = time.perf_counter()
         placement = read_placement(self._spec.num_gpus)
         torch.set_num_threads(self._spec.num_cpus)
@@ -76,9 +86,7 @@ class Generator:
         return GeneratorReport(
             placement=placement,
             device=str(loaded.device),
-            device_name=torch.cuda.get_device_name(loaded.device)
-            if on_gpu
-            else f"CPU, {torch.get_num_threads()} threads",
+            device_name=torch.cuda.get_device_name(loaded.device) if on_gpu else "CPU",
             dtype=str(loaded.dtype).removeprefix("torch."),
             attention=loaded.attention,
             threads=torch.get_num_threads(),
@@ -112,4 +120,4 @@ def _host_memory() -> tuple[int, int]:
     return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
 
 
-GeneratorActor = ray.remote(concurrency_groups={"health": 1})(Generator)
+GeneratorActor: Any = ray.remote(concurrency_groups={"health": 1})(Generator)  # type: ignore[call-overload]  # stubs lack it

@@ -9,16 +9,31 @@ from typing import Any
 import ray
 
 from grading.limits import GradingItem, GradingLimits
-from grading.process import GradingProcess
+from grading.process import GraderBroken, GradingProcess
 from grading.verdict import Verdict
 
 
 class Grader:
-    """One grading process with what the driver asks of an actor. Raises `GraderBroken` on creation if it does not
-    grade."""
+    """One grading process with what the driver asks of an actor. `load` comes first."""
 
     def __init__(self, limits: GradingLimits | None = None) -> None:
-        self._process = GradingProcess(limits)
+        self._limits = limits
+        self._started: GradingProcess | None = None
+
+    def load(self) -> dict[str, Any]:
+        """Start the process and let it grade known pairs; returns `report()`.
+
+        Apart from the constructor, because an exception here reaches the driver as itself.
+        Raises `GraderBroken` if it does not grade them right.
+        """
+        self._started = GradingProcess(self._limits)
+        return self.report()
+
+    @property
+    def _process(self) -> GradingProcess:
+        if self._started is None:
+            raise GraderBroken("the grader was not loaded")
+        return self._started
 
     def grade(self, items: Sequence[GradingItem]) -> list[Verdict]:
         """Exactly one verdict an item, in order."""
@@ -38,9 +53,15 @@ class Grader:
             **asdict(self._process.counters),
         }
 
+    @ray.method(concurrency_group="health")
+    def progress(self) -> dict[str, int]:
+        """Counters that move while `grade` runs; answered by a thread of its own."""
+        return asdict(self._started.counters) if self._started else {}
+
     def close(self) -> None:
         """Ends the child."""
-        self._process.close()
+        if self._started:
+            self._started.close()
 
 
-GraderActor = ray.remote(Grader)
+GraderActor: Any = ray.remote(concurrency_groups={"health": 1})(Grader)  # type: ignore[call-overload]  # stubs lack it

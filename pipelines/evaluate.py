@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
-from actors.models import ModelSpec, load_tokenizer, read_context_length, resolve_model
+from actors.models import BUILTIN_MODELS, ModelSpec, load_tokenizer, read_context_length, resolve_model
 from actors.resources import shared_gpus
 from grading import GradingItem, Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config, result_settings
@@ -30,6 +30,7 @@ from pipelines.problems import (
     Selection,
     dataset_fingerprint,
     load_problems,
+    prompt_hash,
     select,
 )
 from pipelines.records.console import Console
@@ -55,7 +56,7 @@ class Task:
     identity: dict[str, Any]
 
     def requests(self) -> list[GenerationRequest]:
-        return [GenerationRequest(name, 0, prompt.token_ids) for name, prompt in self.prompts.items()]
+        return [GenerationRequest(name, 0, tuple(prompt.token_ids)) for name, prompt in self.prompts.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +78,25 @@ def prepare(config: EvalConfig) -> Task:
     """Load problems and tokenizer and build the prompts. Raises ProblemError, PromptError and ModelError."""
     path = resolve_model(config.model.name, config.model.revision)
     data = config.data
-    columns = {field: column for field, column in data.columns if column is not None}
-    source = DataSource(data.source, data.split, data.revision, columns=columns, seed=data.seed, count=data.count)
+    source = DataSource(
+        data.source,
+        data.split,
+        data.revision,
+        columns={field: column for field, column in data.columns if column is not None},
+        seed=data.seed,
+        count=data.count,
+        levels=data.levels or (1, 2, 3, 4, 5),
+    )
     problems = select(load_problems(source), Selection(data.limit, data.ids, data.subjects, data.levels))
     tokenizer = load_tokenizer(path, config.model.revision, config.model.trust_remote_code)
     builder = PromptBuilder(tokenizer, PromptSettings(**dict(config.prompt)))
-    model = ModelSpec(path, **config.model.model_dump(exclude={"name"}))
+    # A built-in model is resolved again on each node, into that node's cache.
+    name = config.model.name if config.model.name in BUILTIN_MODELS else path
+    model = ModelSpec(name, **config.model.model_dump(exclude={"name"}))
     return Task(
         model=model,
         problems={problem.id: problem for problem in problems},
-        prompts={problem.id: builder.build(problem.problem) for problem in problems},
+        prompts={problem.id: builder.build(problem) for problem in problems},
         context_length=read_context_length(path, config.model.revision),
         identity={
             **result_settings(config),
@@ -114,7 +124,7 @@ def describe(config: EvalConfig) -> str:
     known = f"holds {sum(1 for _ in samples.open('rb'))} samples" if samples.exists() else "is new"
     return "\n".join(
         [
-            f"model       {config.model.name} ({task.model.path_or_id}), context {task.context_length} tokens",
+            f"model       {config.model.name} ({task.model.path}), context {task.context_length} tokens",
             f"problems    {len(task.problems)} from {config.data.source}",
             f"prompts     {lengths[0]} to {lengths[-1]} tokens, median {lengths[len(lengths) // 2]}",
             f"sampling    {SamplingParams(**dict(config.sampling))}",
@@ -290,7 +300,7 @@ def make_sample(item: Generated, verdict: Verdict | None, problem: Problem, prom
     return Sample(
         problem_id=made.problem_id,
         sample_index=made.sample_index,
-        prompt_hash=prompts[made.problem_id].hash,
+        prompt_hash=prompt_hash(prompts[made.problem_id].token_ids),
         completion=made.text,
         num_tokens=len(made.token_ids),
         finish_reason=made.finish_reason,

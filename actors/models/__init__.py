@@ -1,10 +1,12 @@
 """Finding, describing and loading models. Importing this package loads neither torch nor transformers."""
 
+from actors.models.builtin import BUILTIN_MODELS
 from actors.models.error import ModelError
 from actors.models.loading import LoadedModel, ModelSpec, load_model, load_tokenizer, read_config, read_context_length
 from actors.models.sources import resolve_model
 
 __all__ = [
+    "BUILTIN_MODELS",
     "LoadedModel",
     "ModelError",
     "ModelSpec",

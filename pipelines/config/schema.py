@@ -48,7 +48,7 @@ class ModelConfig(Section):
 
 
 class ColumnsConfig(Section):
-    """Names of the columns in a file or hub data set; unset: the usual names are tried."""
+    """Names of the columns in a file or hub data set; unset: the usual names are tried; '': there is none."""
 
     problem: str | None = Field(None, description="problem statement")
     answer: str | None = Field(None, description="right answer")

@@ -33,25 +33,25 @@ def connected(cluster: ClusterConfig, grading: GradingConfig) -> Iterator[str]:
     Raises FatalError with what to do when Ray cannot be reached.
     """
     address = cluster_address(cluster)
-    quiet = {"log_to_driver": True, "logging_level": logging.ERROR}
     try:
         if address == "local":
             graders = math.ceil(grading.num_workers * grading.cpus_per_worker)
-            context = ray.init(
+            ray.init(
                 address="local",
                 num_cpus=(cluster.local_cpus or usable_cpus()) + graders,
                 num_gpus=cluster.local_gpus,
                 object_store_memory=cluster.object_store_mb * 1024**2,
                 include_dashboard=False,
+                logging_level=logging.ERROR,
                 _temp_dir=cluster.temp_dir,
-                **quiet,
             )
         else:
-            context = ray.init(address=address, **quiet)
+            ray.init(address=address, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise FatalError(_advice(address, error)) from error
     try:
-        yield f"{'private Ray' if address == 'local' else 'Ray cluster'} at {context.address_info['address']}"
+        kind = "private Ray" if address == "local" else "Ray cluster"
+        yield f"{kind} at {ray.get_runtime_context().gcs_address}"
     finally:
         ray.shutdown()
 

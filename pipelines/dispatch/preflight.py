@@ -63,21 +63,15 @@ def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str
     free = [[node.free_cpus, node.free_gpus] for node in nodes]
     graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(grading.num_workers))
 
-    gpus = generators.gpus_per_actor
-    if gpus == "auto":
+    gpus, cpus, wanted = generators.gpus_per_actor, generators.cpus_per_actor, generators.num_actors
+    if isinstance(gpus, str):
         gpus = 1.0 if device != "cpu" and any(node.gpus >= 1 for node in nodes) else 0.0
-    cpus = generators.cpus_per_actor
-    if gpus:
-        cpus = 1 if cpus == "auto" else cpus
-        wanted = generators.num_actors
-        if wanted == "auto":
-            wanted = max(1, sum(_fits(room, cpus, gpus) for room in free))
-    else:
-        wanted = generators.num_actors
-        if wanted == "auto":
-            wanted = max(1, sum(room[0] >= (1 if cpus == "auto" else cpus) for room in free))
-        if cpus == "auto":
-            cpus = _widest(free, wanted)
+    cpus_at_least = 1 if isinstance(cpus, str) else cpus
+    if isinstance(wanted, str):
+        on_node = [_fits(room, cpus_at_least, gpus) for room in free]
+        wanted = max(1, sum(on_node) if gpus else sum(map(bool, on_node)))
+    if isinstance(cpus, str):
+        cpus = cpus_at_least if gpus else _widest(free, wanted)
     placed = sum(_place(free, cpus, gpus) for _ in range(wanted))
     plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker)
     if placed < wanted or graders_placed < grading.num_workers:
@@ -125,9 +119,8 @@ def wait_for_plan(
 
 def _fits(room: Sequence[float], cpus: float, gpus: float) -> int:
     """How many actors of this size fit into a node's free CPUs and GPUs."""
-    by_gpu = int(room[1] + _TINY) * round(1 / gpus)
-    by_cpu = int((room[0] + _TINY) / cpus) if cpus else by_gpu
-    return min(by_gpu, by_cpu)
+    by_cpu = int((room[0] + _TINY) / cpus)
+    return min(by_cpu, int(room[1] + _TINY) * round(1 / gpus)) if gpus else by_cpu
 
 
 def _place(free: list[list[float]], cpus: float, gpus: float) -> bool:
@@ -144,7 +137,7 @@ def _widest(free: list[list[float]], wanted: int) -> int:
     """The most CPUs that each of `wanted` actors can have, at least 1."""
     widest = int(max((room[0] for room in free), default=1))
     for cpus in range(widest, 1, -1):
-        if sum(int((room[0] + _TINY) / cpus) for room in free) >= wanted:
+        if sum(_fits(room, cpus, 0) for room in free) >= wanted:
             return cpus
     return 1
 

@@ -78,13 +78,21 @@ class RunFolder:
         self.write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, path: Path, text: str) -> None:
-        """Replace a file whole: a reader never sees half of it, whatever is killed."""
+        """Replace a file whole: a reader never sees half of it, whatever is killed.
+
+        Raises RunFolderError when it cannot be written.
+        """
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            raise RunFolderError(
+                f"{path}: cannot write ({error.strerror}). Free some space and run the same command again."
+            ) from error
 
 
 def resolve_run_folder(name: str, folder: str | None) -> Path:

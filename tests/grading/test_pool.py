@@ -17,10 +17,12 @@ def test_an_actor_grades_reports_and_closes(local_ray):
     actor = GraderActor.options(
         num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": {"CUDA_VISIBLE_DEVICES": ""}}
     ).remote(GradingLimits(deadline_s=5.0))
+    assert ray.get(actor.load.remote(), timeout=120)["items"] == 0
     verdicts = ray.get(actor.grade.remote(ITEMS), timeout=120)
     assert [verdict.outcome for verdict in verdicts] == [Outcome.CORRECT, Outcome.WRONG]
     report = ray.get(actor.report.remote(), timeout=30)
     assert report["items"] == 2
+    assert ray.get(actor.progress.remote(), timeout=30)["items"] == 2
     assert report["pid"] != report["child_pid"]
     assert report["node_id"]
     assert ray.get(actor.vote.remote(["1/2", "0.5", "3"]), timeout=30) == ("1/2", 2 / 3)

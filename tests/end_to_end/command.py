@@ -1,0 +1,93 @@
+"""Runs the real command in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "pipelines", "eval"]
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out.splitlines()[-1])
+
+
+def mathlete(*words: str, timeout: float = 240, env: dict[str, str] | None = None) -> Result:
+    start = time.monotonic()
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})}
+    )
+    return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+class Started:
+    """A command on its way, in a session of its own as under a terminal, with its output in a file."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.folder = folder
+        self._log = folder.with_suffix(".log").open("w+")
+        self.process = subprocess.Popen(
+            [*COMMAND, *words, f"run.dir={folder}"],
+            cwd=ROOT,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def output(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
+    def wait_until(self, condition: Callable[[], Any], seconds: float = 120) -> Any:
+        """The first true value of `condition`; fails when the command ends or time is up before."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if value := condition():
+                return value
+            assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.output()}"
+            time.sleep(0.02)
+        raise AssertionError(f"not within {seconds} s:\n{self.output()}")
+
+    def journal_lines(self) -> int:
+        path = self.folder / "samples.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        path = self.folder / "events.jsonl"
+        if not path.exists():
+            return []
+        whole = path.read_text().rpartition("\n")[0]
+        return [event for line in whole.splitlines() if (event := json.loads(line))["kind"] == kind]
+
+    def generator_pids(self) -> list[int]:
+        ready = [event for event in self.events("ready") if event["worker"].startswith("generator")]
+        return [event["report"]["placement"]["pid"] for event in ready]
+
+    def finish(self, seconds: float = 240) -> int:
+        return self.process.wait(timeout=seconds)
+
+
+def read_samples(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+
+
+def texts(folder: Path) -> dict[tuple[str, int], str]:
+    """Completion by key; fails when a key is there twice."""
+    rows = read_samples(folder)
+    found = {(row["problem_id"], row["sample_index"]): row["completion"] for row in rows}
+    assert len(found) == len(rows)
+    return found

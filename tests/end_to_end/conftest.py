@@ -1,0 +1,27 @@
+"""A tiny model in a folder, as a user would have one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.actors.engine.tiny import save_checkpoint
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_checkpoint(tmp_path_factory.mktemp("tiny-llama"))
+
+
+@pytest.fixture(scope="session")
+def settings(checkpoint: Path) -> list[str]:
+    """A run of a few seconds in fp32: 40 problems in small units."""
+    return [
+        f"model={checkpoint}",
+        "model.dtype=float32",
+        "model.device=cpu",
+        "data=builtin:mini",
+        "data.limit=40",
+        "sampling.max_new_tokens=150",
+        "generation.batch_size=4",
+        "cluster.object_store_mb=80",
+    ]

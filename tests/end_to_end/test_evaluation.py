@@ -1,0 +1,108 @@
+"""A whole evaluation with the real command, a real Ray and a real (tiny) model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.command import mathlete, read_samples, texts
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def run(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An undisturbed run."""
+    folder = tmp_path_factory.mktemp("run") / "greedy"
+    done = mathlete(*settings, f"run.dir={folder}")
+    assert done.code == 0, done.err
+    assert "all  " in done.out
+    assert f"run folder: {folder} (complete)" in done.out
+    assert "\r" not in done.err
+    return folder
+
+
+def test_every_problem_has_one_sample_with_verdict_and_provenance(run: Path) -> None:
+    rows = read_samples(run)
+    assert len(texts(run)) == 40
+    assert {row["verdict"] for row in rows} <= {"correct", "wrong", "unparsed"}
+    assert all(row["finish_reason"] in ("eos", "length") and row["actor"] == "generator-0" for row in rows)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["n"] == summary["planned"] == 40
+    assert sum(summary["verdicts"].values()) == 40
+    assert sum(cell["n"] for cell in summary["by_subject"].values()) == 40
+    assert summary["throughput"]["tokens"] == sum(row["num_tokens"] for row in rows)
+    assert summary["provenance"]["versions"]["torch"]
+    assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 150
+    assert (run / "metrics.jsonl").read_text().count("\n") >= 10
+
+
+def test_the_same_command_on_a_complete_run_shows_its_result_and_starts_nothing(run: Path, settings: list[str]) -> None:
+    before = (run / "samples.jsonl").read_bytes()
+    done = mathlete(*settings, f"run.dir={run}", "--json")
+    assert done.code == 0
+    assert done.json["n"] == 40
+    assert done.json["status"] == "complete"
+    assert "generator" not in done.err
+    assert (run / "samples.jsonl").read_bytes() == before
+
+
+def test_a_saved_configuration_is_the_same_run(run: Path) -> None:
+    done = mathlete("--config", str(run / "config.yaml"), f"run.dir={run}", "--json")
+    assert (done.code, done.json["n"]) == (0, 40)
+
+
+def test_settings_of_another_run_are_refused_with_their_difference(run: Path, settings: list[str]) -> None:
+    done = mathlete(*settings, f"run.dir={run}", "sampling.seed=5")
+    assert done.code == 2
+    assert "sampling.seed: 0 there, 5 now" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_lost_lines_are_made_again_and_equal_the_old_ones(run: Path, settings: list[str], tmp_path: Path) -> None:
+    """Holes in the middle and a torn end, two actors instead of one, other units: the same texts in fp32."""
+    whole = texts(run)
+    folder = tmp_path / "holes"
+    folder.mkdir()
+    lines = (run / "samples.jsonl").read_bytes().splitlines(keepends=True)
+    kept = [line for number, line in enumerate(lines) if number % 3]
+    (folder / "samples.jsonl").write_bytes(b"".join(kept) + lines[0][:100])
+    (folder / "manifest.json").write_bytes((run / "manifest.json").read_bytes())
+    done = mathlete(
+        *settings,
+        f"run.dir={folder}",
+        "generators.num_actors=2",
+        "generators.cpus_per_actor=1",
+        "generation.batch_size=5",
+    )
+    assert done.code == 0, done.err
+    assert "cut off in the middle" in done.err
+    assert texts(folder) == whole
+    assert json.loads((folder / "summary.json").read_text())["throughput"]["samples"] == 40 - len(kept)
+
+
+def test_sampled_texts_do_not_depend_on_actors_or_batches(settings: list[str], tmp_path: Path) -> None:
+    sampled = [*settings, "sampling.temperature=1.0", "sampling.top_p=0.95", "data.limit=20"]
+    one = mathlete(*sampled, f"run.dir={tmp_path / 'one'}")
+    two = mathlete(
+        *sampled,
+        f"run.dir={tmp_path / 'two'}",
+        "generators.num_actors=2",
+        "generators.cpus_per_actor=1",
+        "generation.batch_size=7",
+    )
+    assert (one.code, two.code) == (0, 0), one.err + two.err
+    assert texts(tmp_path / "one") == texts(tmp_path / "two")
+    assert len(set(texts(tmp_path / "one").values())) > 15
+
+
+def test_each_actor_has_a_gpu_of_its_own(settings: list[str], tmp_path: Path) -> None:
+    """Ray counts three GPUs that are not there; the model stays on the CPU."""
+    done = mathlete(
+        *settings, f"run.dir={tmp_path / 'run'}", "data.limit=8", "cluster.local_gpus=3", "cluster.local_cpus=3",
+        "generators.gpus_per_actor=1",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    places = [event["report"]["placement"] for event in events if event["worker"].startswith("generator")]
+    assert sorted(place["gpu_ids"] for place in places) == [["0"], ["1"], ["2"]]

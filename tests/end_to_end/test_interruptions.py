@@ -1,0 +1,92 @@
+"""Processes are killed, stopped and asked to end: nothing finished is lost, nothing counts twice."""
+
+import contextlib
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.command import Started, mathlete, texts
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module", params=["greedy", "sampled"])
+def undisturbed(
+    request: pytest.FixtureRequest, settings: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[str], dict]:
+    """Settings and the texts that a run without trouble gives."""
+    words = [*settings, "sampling.temperature=0.8"] if request.param == "sampled" else settings
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = mathlete(*words, f"run.dir={folder}")
+    assert done.code == 0, done.err
+    return words, texts(folder)
+
+
+def test_killed_drivers_and_generators_leave_the_texts_unchanged(
+    undisturbed: tuple[list[str], dict], tmp_path: Path
+) -> None:
+    words, expected = undisturbed
+    folder = tmp_path / "run"
+    draw = random.Random(len(expected["mini/algebra/01", 0]))
+
+    first = Started(folder, *words)
+    at_least = draw.randint(4, 12)
+    first.wait_until(lambda: first.journal_lines() >= at_least)
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    kept = first.journal_lines()
+    assert kept >= at_least
+
+    second = Started(folder, *words, "generators.num_actors=2", "generators.cpus_per_actor=1")
+    second.wait_until(lambda: len(second.generator_pids()) >= 2 and second.journal_lines() >= kept + 4)
+    os.kill(second.generator_pids()[-1], signal.SIGKILL)
+    assert second.finish() == 0, second.output()
+    assert len(second.events("died")) == 1
+    assert texts(folder) == expected
+
+
+def test_a_generator_that_hangs_is_replaced(settings: list[str], tmp_path: Path) -> None:
+    run = Started(tmp_path / "run", *settings, "cluster.stall_timeout_s=6")
+    pids = run.wait_until(lambda: run.journal_lines() >= 4 and run.generator_pids())
+    os.kill(pids[0], signal.SIGSTOP)
+    try:
+        assert run.finish() == 0, run.output()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pids[0], signal.SIGKILL)
+    (stall,) = run.events("stalled")
+    assert "did not answer for 6 s while doing unit-" in stall["text"]
+    assert len(texts(tmp_path / "run")) == 40
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_in_good_order_and_the_same_command_resumes(
+    settings: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    run = Started(tmp_path / "run", *settings)
+    run.wait_until(lambda: run.journal_lines() >= 8)
+    asked = time.monotonic()
+    os.killpg(run.process.pid, number)  # as a terminal or `ray job stop` does it: everyone gets it
+    assert run.finish(30) == 143
+    assert time.monotonic() - asked < 10
+    assert f"stopped by {number.name}; to resume: mathlete eval" in run.output()
+    assert "Traceback" not in run.output()
+    kept = run.journal_lines()
+    assert 8 <= kept < 40
+    again = mathlete(*settings, f"run.dir={tmp_path / 'run'}", "--json")
+    assert (again.code, again.json["n"]) == (0, 40), again.err
+    assert f"{kept} of 40 samples are there already" in again.err
+
+
+def test_a_live_run_is_not_joined_by_a_second_one(settings: list[str], tmp_path: Path) -> None:
+    run = Started(tmp_path / "run", *settings)
+    run.wait_until(lambda: (tmp_path / "run" / "manifest.json").exists())
+    second = mathlete(*settings, f"run.dir={tmp_path / 'run'}")
+    assert second.code == 1
+    assert f"is in use by a live run (pid {run.process.pid} on" in second.err
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish(60) == 143
