@@ -35,6 +35,8 @@ def connected(cluster: ClusterConfig, grading: GradingConfig) -> Iterator[str]:
     address = cluster_address(cluster)
     try:
         if address == "local":
+            # Ray's default for workers is 15, at which any other program on the machine starves a CPU generator.
+            os.environ.setdefault("RAY_worker_niceness", "0")
             graders = math.ceil(grading.num_workers * grading.cpus_per_worker)
             ray.init(
                 address="local",

@@ -14,14 +14,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def settings(checkpoint: Path) -> list[str]:
-    """A run of a few seconds in fp32: 40 problems in small units."""
+    """A run of about ten seconds in fp32: 40 problems in small units, long enough to be interrupted."""
     return [
         f"model={checkpoint}",
         "model.dtype=float32",
         "model.device=cpu",
         "data=builtin:mini",
         "data.limit=40",
-        "sampling.max_new_tokens=150",
-        "generation.batch_size=4",
+        "sampling.max_new_tokens=300",
+        "generation.batch_size=2",
         "cluster.object_store_mb=80",
     ]

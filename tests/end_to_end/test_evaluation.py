@@ -33,7 +33,7 @@ def test_every_problem_has_one_sample_with_verdict_and_provenance(run: Path) -> 
     assert sum(cell["n"] for cell in summary["by_subject"].values()) == 40
     assert summary["throughput"]["tokens"] == sum(row["num_tokens"] for row in rows)
     assert summary["provenance"]["versions"]["torch"]
-    assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 150
+    assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 300
     assert (run / "metrics.jsonl").read_text().count("\n") >= 10
 
 
@@ -94,15 +94,3 @@ def test_sampled_texts_do_not_depend_on_actors_or_batches(settings: list[str], t
     assert (one.code, two.code) == (0, 0), one.err + two.err
     assert texts(tmp_path / "one") == texts(tmp_path / "two")
     assert len(set(texts(tmp_path / "one").values())) > 15
-
-
-def test_each_actor_has_a_gpu_of_its_own(settings: list[str], tmp_path: Path) -> None:
-    """Ray counts three GPUs that are not there; the model stays on the CPU."""
-    done = mathlete(
-        *settings, f"run.dir={tmp_path / 'run'}", "data.limit=8", "cluster.local_gpus=3", "cluster.local_cpus=3",
-        "generators.gpus_per_actor=1",
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
-    places = [event["report"]["placement"] for event in events if event["worker"].startswith("generator")]
-    assert sorted(place["gpu_ids"] for place in places) == [["0"], ["1"], ["2"]]
