@@ -1,6 +1,7 @@
 """A key-value cache that grows in place and gives up rows and columns without copying the rest."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -46,6 +47,16 @@ class GrowingLayer(DynamicLayer):
         self._value_store[: self._rows, :, start : self._end] = value_states
         return self._look()
 
+    def stack(self, parts: Sequence["GrowingLayer"]) -> None:
+        """Take over the rows of `parts`, aligned at their ends."""
+        keys, values = zip(*(part._look() for part in parts), strict=True)
+        self.lazy_initialization(keys[0], values[0])
+        self._rows = sum(part.shape[0] for part in keys)
+        self._end = max(part.shape[2] for part in keys)
+        self._key_store = _stacked(keys, self._rows, self._end)
+        self._value_store = _stacked(values, self._rows, self._end)
+        self._look()
+
     def retain(self, moves: list[tuple[int, int]], rows: int, columns: int) -> None:
         """Copy row `source` onto row `target` for each of `moves`, then keep the first `rows` rows and the last
         `columns` columns. The space comes back when the store is next copied."""
@@ -79,16 +90,26 @@ class GrowingCache(DynamicCache):
             if isinstance(layer, LinearAttentionCacheLayerMixin) or not isinstance(layer, DynamicLayer | DummyLayer):
                 raise ValueError(f"{config.model_type} has layers that keep a state other than keys and values")
         self.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in self.layers]
-        self.can_drop_columns = all(isinstance(layer, GrowingLayer) for layer in self.layers)
+        self.is_plain = all(isinstance(layer, GrowingLayer | DummyLayer) for layer in self.layers)
+        """Whether columns can be dropped and caches stacked: a sliding window keeps too little for either."""
+
+    def stack(self, parts: Sequence["GrowingCache"]) -> None:
+        """Fill this empty plain cache with the rows of `parts`, one after the other, aligned at their last columns.
+
+        Shorter parts are filled up in front with zeros, not left as they are: even a masked value must be finite.
+        """
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer, GrowingLayer):
+                layer.stack([cast(GrowingLayer, part.layers[index]) for part in parts])
 
     def retain(self, order: list[int], moves: list[tuple[int, int]], columns: int) -> None:
         """Keep the rows `order` names, in that order, and the last `columns` columns of each.
 
         `moves` says the same as `order` in (source, target) copies onto rows that leave; see `swap_order`.
-        Raises ValueError when columns are dropped from a cache that cannot (`can_drop_columns`).
+        Raises ValueError when columns are dropped from a cache that is not plain.
         """
-        if columns != self.get_seq_length() and not self.can_drop_columns:
-            raise ValueError("this model's cache has sliding-window layers, which keep no column to drop")
+        if columns != self.get_seq_length() and not self.is_plain:
+            raise ValueError("this model's cache has sliding-window layers, whose columns cannot be dropped")
         for layer in self.layers:
             if isinstance(layer, GrowingLayer):
                 layer.retain(moves, len(order), columns)
@@ -117,4 +138,16 @@ def _grown(old: Tensor | None, new: Tensor, kept: int, columns: int) -> Tensor:
     store = new.new_empty((rows, heads, columns, size))
     if old is not None and kept:
         store[:, :, :kept] = old
+    return store
+
+
+def _stacked(parts: Sequence[Tensor], rows: int, columns: int) -> Tensor:
+    _, heads, _, size = parts[0].shape
+    store = parts[0].new_empty((rows, heads, columns + CHUNK, size))
+    row = 0
+    for part in parts:
+        padding = columns - part.shape[2]
+        store[row : row + len(part), :, :padding] = 0
+        store[row : row + len(part), :, padding:columns] = part
+        row += len(part)
     return store

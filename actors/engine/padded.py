@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from actors.engine.cache import GrowingCache, swap_order
-from actors.engine.masks import LeftPaddingMasks
+from actors.engine.masks import DecodeMasks, prefill_mask
 from actors.engine.progress import Progress
 from actors.engine.requests import Completion, FinishReason, GenerationRequest, SamplingParams
 from actors.engine.sampling import Sampled, row_key, sample, uniforms
@@ -26,6 +26,12 @@ FILLER = 0
 """Token id at padded places: the pad id may be missing, lie outside the embedding, or stand inside a prompt."""
 
 CAPACITY_STEP = 64
+
+PREFILL_TOKENS = 8192
+"""Tokens, padded ones counted, that one prefill pass takes: enough to keep a device busy, few enough for its memory."""
+
+PREFILL_SPREAD = 0.75
+"""The shortest prompt of a prefill pass is at least this fraction of the longest, so little of the pass is padding."""
 
 
 @dataclass(slots=True)
@@ -170,17 +176,15 @@ class PaddedEngine:
         live = list(batch)
         lengths = [len(row.request.prompt_ids) for row in live]
         columns = max(lengths)
-        padding = [columns - length for length in lengths]
         capacity = columns + max(row.budget for row in live)
-
-        ids = torch.tensor(
-            [[FILLER] * pad + list(row.request.prompt_ids) for pad, row in zip(padding, live, strict=True)]
-        ).to(self._model.device)
-        starts = torch.tensor(padding, device=self._model.device).unsqueeze(-1)
-        positions = (torch.arange(columns, device=self._model.device) - starts).clamp(min=0)
-        cache = GrowingCache(self._model.config)
-        masks = LeftPaddingMasks(self._model, padding, columns, -(-capacity // CAPACITY_STEP) * CAPACITY_STEP)
-        logits = self._forward(ids, positions, masks.prefill(cache), cache)
+        masks = DecodeMasks(
+            self._model,
+            [columns - length for length in lengths],
+            columns,
+            -(-capacity // CAPACITY_STEP) * CAPACITY_STEP,
+        )
+        logits, cache = self._prefill([row.request.prompt_ids for row in live])
+        positions = torch.tensor(lengths, device=self._model.device).unsqueeze(-1) - 1
 
         while True:
             self.progress.live_rows = len(live)
@@ -188,15 +192,38 @@ class PaddedEngine:
             finished = self._append(live, drawn, stopping)
             if all(finished) or (should_stop and should_stop()):
                 return
-            ids, positions = drawn.ids.unsqueeze(-1), positions[:, -1:] + 1
+            ids, positions = drawn.ids.unsqueeze(-1), positions + 1
             if any(finished):
                 order, moves = swap_order(finished)
                 live = [live[row] for row in order]
-                cache.retain(order, moves, masks.retain(order, cache.can_drop_columns))
+                cache.retain(order, moves, masks.retain(order, cache.is_plain))
                 kept = torch.tensor(order, device=ids.device)
                 ids, positions = ids[kept], positions[kept]
-            logits = self._forward(ids, positions, masks.decode(cache), cache)
+            logits = self._forward(ids, positions, masks.next(cache), cache)
             self.progress.decode_steps += 1
+
+    def _prefill(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, GrowingCache]:
+        """(B, V) logits after each of `prompts`, longest first, and the cache that holds them."""
+        caches, logits = [], []
+        groups = prefill_groups([len(prompt) for prompt in prompts])
+        if not GrowingCache(self._model.config).is_plain:
+            groups = [slice(0, len(prompts))]
+        for group in groups:
+            columns = len(prompts[group][0])
+            padding = [columns - len(prompt) for prompt in prompts[group]]
+            ids = [[FILLER] * pad + list(prompt) for pad, prompt in zip(padding, prompts[group], strict=True)]
+            first = torch.tensor(padding).unsqueeze(-1)
+            positions = (torch.arange(columns) - first).clamp(min=0)
+            cache = GrowingCache(self._model.config)
+            mask = prefill_mask(self._model, padding, columns, cache)
+            device = self._model.device
+            logits.append(self._forward(torch.tensor(ids).to(device), positions.to(device), mask, cache))
+            caches.append(cache)
+        if len(caches) == 1:
+            return logits[0], caches[0]
+        joint = GrowingCache(self._model.config)
+        joint.stack(caches)
+        return torch.cat(logits), joint
 
     def _forward(self, ids: Tensor, positions: Tensor, mask: Any, cache: GrowingCache) -> Tensor:
         """(B, V) logits after the last of `ids` (B, T), whose keys and values are added to `cache`."""
@@ -248,3 +275,16 @@ class PaddedEngine:
     def _finish(self, row: _Row, completion: Completion) -> None:
         row.completion = completion
         self.progress.requests_done += 1
+
+
+def prefill_groups(lengths: list[int]) -> list[slice]:
+    """Cut prompts of falling `lengths` into prefill passes of like length. Every pass takes at least one."""
+    groups = []
+    start = 0
+    for end in range(1, len(lengths) + 1):
+        longest = lengths[start]
+        full = end < len(lengths) and (end + 1 - start) * longest > PREFILL_TOKENS
+        if end == len(lengths) or full or lengths[end] < PREFILL_SPREAD * longest:
+            groups.append(slice(start, end))
+            start = end
+    return groups

@@ -88,7 +88,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     dtype = choose_dtype(spec.dtype, device)
     tokenizer = load_tokenizer(spec.path, spec.revision, spec.trust_remote_code)
     config = read_config(spec.path, spec.revision, spec.trust_remote_code)
-    with _explained(spec.path, "its weights"):
+    with _explained(spec.path, "its weights", spec.attention):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             resolve_model(spec.path, spec.revision),
             revision=spec.revision,
@@ -186,7 +186,7 @@ def _some(names: list[str]) -> str:
 
 
 @contextmanager
-def _explained(path: str, part: str) -> Iterator[None]:
+def _explained(path: str, part: str, attention: str = "auto") -> Iterator[None]:
     """Turn what transformers raises while loading `part` of the model at `path` into a ModelError."""
     import transformers
     from safetensors import SafetensorError
@@ -202,6 +202,8 @@ def _explained(path: str, part: str) -> Iterator[None]:
             reason = f"transformers {transformers.__version__} does not know its architecture. {first}"
         elif "Unrecognized configuration class" in text:
             reason = "it is not a causal language model"
+        elif "attn_implementation" in text or "Attention" in text:
+            reason = f"attention {attention!r} cannot be used. {first}"
         elif "trust_remote_code" in text:
             reason = "it brings its own Python code. Set trust_remote_code to true if you trust it"
         elif "couldn't connect" in text or "offline mode" in text:
