@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
-from actors.models import BUILTIN_MODELS, ModelSpec, load_tokenizer, read_context_length, resolve_model
+from actors.models import (
+    BUILTIN_MODELS,
+    ModelSpec,
+    load_tokenizer,
+    model_fingerprint,
+    read_context_length,
+    resolve_model,
+)
 from actors.resources import shared_gpus
 from grading import GradingItem, Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config, result_settings
@@ -97,9 +104,10 @@ def prepare(config: EvalConfig) -> Task:
         model=model,
         problems={problem.id: problem for problem in problems},
         prompts={problem.id: builder.build(problem) for problem in problems},
-        context_length=read_context_length(path, config.model.revision),
+        context_length=read_context_length(path, config.model.revision, config.model.trust_remote_code),
         identity={
             **result_settings(config),
+            "fingerprint.model": model_fingerprint(path, config.model.revision, config.model.trust_remote_code),
             "fingerprint.problems": dataset_fingerprint(problems),
             "fingerprint.chat_template": builder.chat_template_hash,
         },
@@ -177,8 +185,7 @@ class Evaluation:
         if not requests:
             return self._progress.throughput()
         config = self._config
-        with connected(config.cluster, config.grading) as cluster:
-            self._stop.install(immediate=False)
+        with connected(config.cluster, config.grading, self._stop) as cluster:
             plan = self._preflight(cluster)
             sampling = SamplingParams(**dict(config.sampling))
             generators = generator_pool(config, plan, self._task.model, sampling)

@@ -2,6 +2,7 @@
 
 from actors.models.builtin import BUILTIN_MODELS
 from actors.models.error import ModelError
+from actors.models.fingerprint import model_fingerprint
 from actors.models.loading import LoadedModel, ModelSpec, load_model, load_tokenizer, read_config, read_context_length
 from actors.models.sources import resolve_model
 
@@ -12,6 +13,7 @@ __all__ = [
     "ModelSpec",
     "load_model",
     "load_tokenizer",
+    "model_fingerprint",
     "read_config",
     "read_context_length",
     "resolve_model",

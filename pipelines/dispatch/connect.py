@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import ray
 
 from pipelines.config.schema import ClusterConfig, GradingConfig
+from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
 
 
@@ -25,8 +26,10 @@ def usable_cpus() -> int:
 
 
 @contextlib.contextmanager
-def connected(cluster: ClusterConfig, grading: GradingConfig) -> Iterator[str]:
+def connected(cluster: ClusterConfig, grading: GradingConfig, stop: StopFlag) -> Iterator[str]:
     """Ray for the length of the block; yields a description of what was joined.
+
+    Inside the block a signal sets `stop`; until then it raises Preempted.
 
     A private Ray never joins a cluster that happens to run on the machine. It offers the graders' CPUs on top of the
     machine's cores: they sleep most of the time, and the generator should have every core.
@@ -49,6 +52,9 @@ def connected(cluster: ClusterConfig, grading: GradingConfig) -> Iterator[str]:
             )
         else:
             ray.init(address=address, logging_level=logging.ERROR)
+        stop.install(immediate=False)
+    except SystemExit as exit:  # of the handler that Ray itself puts in place
+        raise Preempted from exit
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise FatalError(_advice(address, error)) from error
     try:

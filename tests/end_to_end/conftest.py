@@ -23,5 +23,6 @@ def settings(checkpoint: Path) -> list[str]:
         "data.limit=40",
         "sampling.max_new_tokens=300",
         "generation.batch_size=2",
+        "generators.cpus_per_actor=1",  # threads that wait for each other crawl on a busy machine
         "cluster.object_store_mb=80",
     ]

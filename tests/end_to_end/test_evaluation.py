@@ -72,7 +72,6 @@ def test_lost_lines_are_made_again_and_equal_the_old_ones(run: Path, settings: l
         *settings,
         f"run.dir={folder}",
         "generators.num_actors=2",
-        "generators.cpus_per_actor=1",
         "generation.batch_size=5",
     )
     assert done.code == 0, done.err
@@ -88,7 +87,6 @@ def test_sampled_texts_do_not_depend_on_actors_or_batches(settings: list[str], t
         *sampled,
         f"run.dir={tmp_path / 'two'}",
         "generators.num_actors=2",
-        "generators.cpus_per_actor=1",
         "generation.batch_size=7",
     )
     assert (one.code, two.code) == (0, 0), one.err + two.err

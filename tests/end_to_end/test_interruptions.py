@@ -41,7 +41,7 @@ def test_killed_drivers_and_generators_leave_the_texts_unchanged(
     kept = first.journal_lines()
     assert kept >= at_least
 
-    second = Started(folder, *words, "generators.num_actors=2", "generators.cpus_per_actor=1")
+    second = Started(folder, *words, "generators.num_actors=2")
     second.wait_until(lambda: len(second.generator_pids()) >= 2 and second.journal_lines() >= kept + 4)
     os.kill(second.generator_pids()[-1], signal.SIGKILL)
     assert second.finish() == 0, second.output()
@@ -90,3 +90,13 @@ def test_a_live_run_is_not_joined_by_a_second_one(settings: list[str], tmp_path:
     assert f"is in use by a live run (pid {run.process.pid} on" in second.err
     run.process.send_signal(signal.SIGTERM)
     assert run.finish(60) == 143
+
+
+@pytest.mark.parametrize("delay", [1.0, 2.0, 3.0])
+def test_a_signal_while_ray_is_starting_is_a_stop_as_well(settings: list[str], tmp_path: Path, delay: float) -> None:
+    run = Started(tmp_path / "run", *settings)
+    run.wait_until(lambda: (tmp_path / "run" / "manifest.json").exists())
+    time.sleep(delay)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish(60) == 143, run.output()
+    assert "Traceback" not in run.output()
