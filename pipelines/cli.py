@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console, command: str) -> int:
     # Late, so that --help and validate need not load Ray.
     from actors.models import ModelError
-    from pipelines import evaluate
+    from pipelines import evaluate, task
     from pipelines.dispatch.preflight import Shortfall
     from pipelines.dispatch.signals import PREEMPTED, Preempted, StopFlag
     from pipelines.dispatch.work import FatalError
@@ -54,7 +54,7 @@ def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console,
     try:
         stop.install(immediate=True)
         if options.dry_run:
-            print(evaluate.describe(config))
+            print(task.describe(config))
             return 0
         summary, code = evaluate.evaluate(config, console, stop, command)
     except (ProblemError, PromptError, OtherConfiguration) as error:

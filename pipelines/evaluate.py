@@ -3,22 +3,13 @@
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
-from actors.models import (
-    BUILTIN_MODELS,
-    ModelSpec,
-    load_tokenizer,
-    model_fingerprint,
-    read_context_length,
-    resolve_model,
-)
 from actors.resources import shared_gpus
 from grading import GradingItem, Outcome, Verdict
-from pipelines.config import EvalConfig, dump_config, result_settings
+from pipelines.config import EvalConfig, dump_config
 from pipelines.dispatch.connect import connected
 from pipelines.dispatch.fleet import wait
 from pipelines.dispatch.launch import generator_pool, grading_pool
@@ -28,42 +19,18 @@ from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
 from pipelines.dispatch.signals import PREEMPTED, StopFlag
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
-from pipelines.problems import (
-    DataSource,
-    Problem,
-    Prompt,
-    PromptBuilder,
-    PromptSettings,
-    Selection,
-    dataset_fingerprint,
-    load_problems,
-    prompt_hash,
-    select,
-)
+from pipelines.problems import Problem, Prompt, prompt_hash
 from pipelines.records.console import Console
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.progress import ProgressLine
 from pipelines.records.provenance import provenance
-from pipelines.records.run_folder import RunFolder, open_run_folder, resolve_run_folder
+from pipelines.records.run_folder import RunFolder, open_run_folder
 from pipelines.records.summary import summarise
+from pipelines.task import Task, prepare, run_folder_path
 
 ABOVE_ERROR_THRESHOLD = 4
 GRADING_UNIT = 16
 """Completions that go to a grader at once; they are journalled together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is to be done: each problem with its prompt, and the model to do it."""
-
-    model: ModelSpec
-    problems: dict[str, Problem]
-    prompts: dict[str, Prompt]
-    context_length: int | None
-    identity: dict[str, Any]
-
-    def requests(self) -> list[GenerationRequest]:
-        return [GenerationRequest(name, 0, tuple(prompt.token_ids)) for name, prompt in self.prompts.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,70 +48,6 @@ class Generated:
         return GradingItem(self.completion.text, self.gold)
 
 
-def prepare(config: EvalConfig) -> Task:
-    """Load problems and tokenizer and build the prompts. Raises ProblemError, PromptError and ModelError."""
-    path = resolve_model(config.model.name, config.model.revision)
-    data = config.data
-    source = DataSource(
-        data.source,
-        data.split,
-        data.revision,
-        columns={field: column for field, column in data.columns if column is not None},
-        seed=data.seed,
-        count=data.count,
-        levels=data.levels or (1, 2, 3, 4, 5),
-    )
-    problems = select(load_problems(source), Selection(data.limit, data.ids, data.subjects, data.levels))
-    tokenizer = load_tokenizer(path, config.model.revision, config.model.trust_remote_code)
-    builder = PromptBuilder(tokenizer, PromptSettings(**dict(config.prompt)))
-    # A built-in model is resolved again on each node, into that node's cache.
-    name = config.model.name if config.model.name in BUILTIN_MODELS else path
-    model = ModelSpec(name, **config.model.model_dump(exclude={"name"}))
-    return Task(
-        model=model,
-        problems={problem.id: problem for problem in problems},
-        prompts={problem.id: builder.build(problem) for problem in problems},
-        context_length=read_context_length(path, config.model.revision, config.model.trust_remote_code),
-        identity={
-            **result_settings(config),
-            "fingerprint.model": model_fingerprint(path, config.model.revision, config.model.trust_remote_code),
-            "fingerprint.problems": dataset_fingerprint(problems),
-            "fingerprint.chat_template": builder.chat_template_hash,
-        },
-    )
-
-
-def run_folder_path(config: EvalConfig) -> Path:
-    """`runs/eval-<model>-<data>` unless the configuration names another."""
-    name = config.run.name or "-".join(
-        ["eval", *(Path(part).stem.lower().replace("builtin:", "") for part in (config.model.name, config.data.source))]
-    )
-    return resolve_run_folder(name, config.run.dir)
-
-
-def describe(config: EvalConfig) -> str:
-    """What `evaluate` would do, for --dry-run: nothing is started and nothing written."""
-    task = prepare(config)
-    path = run_folder_path(config)
-    lengths = sorted(len(prompt.token_ids) for prompt in task.prompts.values())
-    first = next(iter(task.prompts.values()))
-    samples = path / "samples.jsonl"
-    known = f"holds {sum(1 for _ in samples.open('rb'))} samples" if samples.exists() else "is new"
-    return "\n".join(
-        [
-            f"model       {config.model.name} ({task.model.path}), context {task.context_length} tokens",
-            f"problems    {len(task.problems)} from {config.data.source}",
-            f"prompts     {lengths[0]} to {lengths[-1]} tokens, median {lengths[len(lengths) // 2]}",
-            f"sampling    {SamplingParams(**dict(config.sampling))}",
-            f"units       {len(make_units(task.requests(), config.generation.batch_size, 1))} or more of at most "
-            f"{config.generation.batch_size} completions",
-            f"run folder  {path} ({known})",
-            f"first prompt, {len(first.token_ids)} tokens:",
-            first.text,
-        ]
-    )
-
-
 def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], int]:
     """Run, or resume, the evaluation that `config` describes; returns its summary and the exit code.
 
@@ -157,10 +60,11 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
         folder.write_text(folder.config_path, dump_config(config))
         journal = folder.journal()
         _tell_what_is_there(journal, len(task.prompts), console)
-        throughput = None
-        if missing := [request for request in task.requests() if request.key not in journal.samples]:
-            run = Evaluation(config, task, folder, journal, console, stop)
-            throughput = run.do(missing)
+        missing = [request for request in task.requests() if request.key not in journal.samples]
+        if missing:
+            throughput = Evaluation(config, task, folder, journal, console, stop).do(missing)
+        else:
+            throughput = folder.last_summary().get("throughput")
         return _conclude(config, task, folder, journal, origin, throughput, stop)
 
 
@@ -272,20 +176,15 @@ class Evaluation:
         self._metrics.append([{"time": time.time(), **self._progress.metrics()}])
 
     def _tell(self, incident: Incident, generators: WorkPool, plan: Plan) -> None:
-        details = {
-            key: asdict(value) if hasattr(value, "__dataclass_fields__") else value
-            for key, value in incident.details.items()
-        }
-        self._events.append(
-            [{"time": time.time(), "kind": incident.kind, "worker": incident.worker, "text": incident.text, **details}]
-        )
+        known = {"time": time.time(), "kind": incident.kind, "worker": incident.worker, "text": incident.text}
+        self._events.append([known | incident.details])
         if incident.kind != "ready":
             self._console.warn(f"{incident.worker} {incident.kind}: {incident.text}")
         elif incident.pool == "generator":
             report = incident.details["report"]
             self._console.say(f"{incident.worker}: {report}")
-            reports = generators.reports.values()
-            if shared := shared_gpus((known.placement for known in reports), plan.gpus_per_generator):
+            places = [known.placement for known in generators.reports.values()]
+            if shared := shared_gpus(places, plan.gpus_per_generator):
                 raise FatalError(f"two actors share a GPU that each should have alone: {', '.join(shared)}")
             self._progress.start()
 

@@ -63,15 +63,13 @@ def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str
     free = [[node.free_cpus, node.free_gpus] for node in nodes]
     graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(grading.num_workers))
 
-    gpus, cpus, wanted = generators.gpus_per_actor, generators.cpus_per_actor, generators.num_actors
-    if isinstance(gpus, str):
-        gpus = 1.0 if device != "cpu" and any(node.gpus >= 1 for node in nodes) else 0.0
-    cpus_at_least = 1 if isinstance(cpus, str) else cpus
-    if isinstance(wanted, str):
-        on_node = [_fits(room, cpus_at_least, gpus) for room in free]
-        wanted = max(1, sum(on_node) if gpus else sum(map(bool, on_node)))
-    if isinstance(cpus, str):
-        cpus = cpus_at_least if gpus else _widest(free, wanted)
+    has_gpus = device != "cpu" and any(node.gpus >= 1 for node in nodes)
+    gpus = float(has_gpus) if generators.gpus_per_actor == "auto" else generators.gpus_per_actor
+    at_least = 1 if generators.cpus_per_actor == "auto" else generators.cpus_per_actor
+    room_for = [_fits(room, at_least, gpus) for room in free]
+    every = sum(room_for) if gpus else sum(map(bool, room_for))
+    wanted = max(1, every) if generators.num_actors == "auto" else generators.num_actors
+    cpus = _widest(free, wanted) if generators.cpus_per_actor == "auto" and not gpus else at_least
     placed = sum(_place(free, cpus, gpus) for _ in range(wanted))
     plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker)
     if placed < wanted or graders_placed < grading.num_workers:

@@ -63,7 +63,7 @@ class JsonLines:
 
         Raises JournalError when they cannot be written, the disk being full above all; what was written before stays.
         """
-        rest = memoryview(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+        rest = memoryview(b"".join(json.dumps(row, default=asdict).encode() + b"\n" for row in rows))
         whole = self._file.seek(0, os.SEEK_END)
         try:
             while rest:

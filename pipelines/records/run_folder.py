@@ -65,6 +65,13 @@ class RunFolder:
             )
         return True
 
+    def last_summary(self) -> dict[str, Any]:
+        """What the last session wrote; empty where there is none that can be read."""
+        try:
+            return json.loads(self.summary_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
     def journal(self) -> Journal:
         return Journal(self.samples_path)
 

@@ -43,6 +43,7 @@ def test_the_same_command_on_a_complete_run_shows_its_result_and_starts_nothing(
     assert done.code == 0
     assert done.json["n"] == 40
     assert done.json["status"] == "complete"
+    assert done.json["throughput"]["samples"] == 40
     assert "generator" not in done.err
     assert (run / "samples.jsonl").read_bytes() == before
 
