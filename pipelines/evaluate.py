@@ -61,10 +61,9 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
         journal = folder.journal()
         _tell_what_is_there(journal, len(task.prompts), console)
         missing = [request for request in task.requests() if request.key not in journal.samples]
+        throughput = folder.last_summary().get("throughput")
         if missing:
             throughput = Evaluation(config, task, folder, journal, console, stop).do(missing)
-        else:
-            throughput = folder.last_summary().get("throughput")
         return _conclude(config, task, folder, journal, origin, throughput, stop)
 
 
