@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import socket
 from collections.abc import Iterator
 
 import ray
@@ -11,6 +12,9 @@ import ray
 from pipelines.config.schema import ClusterConfig, GradingConfig
 from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
+
+
+_REACH_S = 10.0
 
 
 def cluster_address(cluster: ClusterConfig) -> str:
@@ -51,6 +55,7 @@ def connected(cluster: ClusterConfig, grading: GradingConfig, stop: StopFlag) ->
                 _temp_dir=cluster.temp_dir,
             )
         else:
+            _check_reachable(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
             ray.init(address=address, logging_level=logging.ERROR)
         stop.install(immediate=False)
     except SystemExit as exit:  # of the handler that Ray itself puts in place
@@ -62,6 +67,17 @@ def connected(cluster: ClusterConfig, grading: GradingConfig, stop: StopFlag) ->
         yield f"{kind} at {ray.get_runtime_context().gcs_address}"
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Raise ConnectionError where nothing listens: Ray itself would go on trying for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and port.isdigit() and "/" not in host):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+    except OSError as error:
+        raise ConnectionError(f"nothing answers at {address} ({error})") from error
 
 
 def _advice(address: str, error: Exception) -> str:
