@@ -5,6 +5,7 @@ once, then decoded a token at a time; a finished row leaves the batch at once.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -246,7 +247,7 @@ class PaddedEngine:
         # Ids are exact in float64, and one tensor is one wait for the device.
         ids, logprobs, sampling_logprobs = torch.stack([part.double() for part in drawn]).tolist()
         for row, token, logprob, sampling_logprob in zip(live, ids, logprobs, sampling_logprobs, strict=True):
-            if not np.isfinite(logprob):
+            if not math.isfinite(logprob):
                 error = f"the model's logits for token {len(row.token_ids)} are not finite (NaN or infinity)"
                 self._finish(row, Completion.failed(row.request, error))
                 continue

@@ -13,7 +13,6 @@ from pipelines.config.schema import ClusterConfig, GradingConfig
 from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
 
-
 _REACH_S = 10.0
 
 
