@@ -19,7 +19,7 @@ from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
 from pipelines.dispatch.signals import PREEMPTED, StopFlag
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
-from pipelines.problems import Problem, Prompt, prompt_hash
+from pipelines.problems import Problem, Prompt, check_context, prompt_hash
 from pipelines.records.console import Console
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.progress import ProgressLine
@@ -137,20 +137,24 @@ class Evaluation:
 
     def _set_aside_too_long(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """A prompt that fills the context fails on every actor: it is recorded as an error and not sent out."""
-        limit = self._task.context_length
+        limit, wanted = self._task.context_length, self._config.sampling.max_new_tokens
         if limit is None:
             return list(requests)
-        too_long = [request for request in requests if len(request.prompt_ids) >= limit]
-        if too_long:
-            names = ", ".join(request.problem_id for request in too_long[:5])
+        found = check_context([self._task.prompts[request.problem_id] for request in requests], limit, wanted)
+        if found.cut_short:
             self._console.warn(
-                f"{len(too_long)} prompt(s) fill the model's context of {limit} tokens and are recorded as errors: {names}"
+                f"{len(found.cut_short)} prompt(s) leave less than {wanted} tokens of the model's context of {limit}: "
+                "their completions may be cut short"
+            )
+        if found.no_room:
+            names = ", ".join(requests[index].problem_id for index in found.no_room[:5])
+            self._console.warn(
+                f"{len(found.no_room)} prompt(s) fill the model's context of {limit} tokens and are recorded as errors: {names}"
             )
             reason = f"the prompt leaves no room in the model's context of {limit} tokens"
-            failed = [Completion.failed(request, reason) for request in too_long]
+            failed = [Completion.failed(requests[index], reason) for index in found.no_room]
             self._record((self._generated(item, Unit("too-long", ()), "", 0.0), None) for item in failed)
-        gone = {request.key for request in too_long}
-        return [request for request in requests if request.key not in gone]
+        return [request for index, request in enumerate(requests) if index not in set(found.no_room)]
 
     def _to_grade(self, event: Finished) -> Iterable[Unit]:
         """Units for the graders; completions that failed have nothing to grade and are recorded at once."""
