@@ -6,6 +6,7 @@ threshold, 143 stopped and resumable.
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,14 @@ _FILTERS = {"limit": "data.limit", "problem_id": "data.ids", "subject": "data.su
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:  # whoever read our output has seen enough, as in `mathlete eval … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+
+
+def _run(words: list[str]) -> int:
     options = _parse(words)
     console = Console(quiet=options.quiet)
     try:
