@@ -12,6 +12,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "pipelines", "eval"]
+SAMPLED = ["sampling.temperature=0.2"]
+"""The random model's next token then has an entropy of about 1.2 nats, as that of a real one. Over its flat
+distribution at 1.0, rounding that differs between batch shapes would change a token now and then."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ def settings(checkpoint: Path) -> list[str]:
         "model.device=cpu",
         "data=builtin:mini",
         "data.limit=40",
-        "sampling.max_new_tokens=300",
+        "sampling.max_new_tokens=200",
         "generation.batch_size=2",
         "generators.cpus_per_actor=1",  # threads that wait for each other crawl on a busy machine
         "cluster.object_store_mb=80",

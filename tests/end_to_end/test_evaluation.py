@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.command import mathlete, read_samples, texts
+from tests.end_to_end.command import SAMPLED, mathlete, read_samples, texts
 
 pytestmark = pytest.mark.ray
 
@@ -33,7 +33,7 @@ def test_every_problem_has_one_sample_with_verdict_and_provenance(run: Path) -> 
     assert sum(cell["n"] for cell in summary["by_subject"].values()) == 40
     assert summary["throughput"]["tokens"] == sum(row["num_tokens"] for row in rows)
     assert summary["provenance"]["versions"]["torch"]
-    assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 300
+    assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 200
     assert (run / "metrics.jsonl").read_text().count("\n") >= 10
 
 
@@ -82,7 +82,7 @@ def test_lost_lines_are_made_again_and_equal_the_old_ones(run: Path, settings: l
 
 
 def test_sampled_texts_do_not_depend_on_actors_or_batches(settings: list[str], tmp_path: Path) -> None:
-    sampled = [*settings, "sampling.temperature=1.0", "sampling.top_p=0.95", "data.limit=20"]
+    sampled = [*settings, *SAMPLED, "sampling.top_p=0.95", "data.limit=20"]
     one = mathlete(*sampled, f"run.dir={tmp_path / 'one'}")
     two = mathlete(
         *sampled,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.command import Started, mathlete, texts
+from tests.end_to_end.command import SAMPLED, Started, mathlete, texts
 
 pytestmark = pytest.mark.ray
 
@@ -19,7 +19,7 @@ def undisturbed(
     request: pytest.FixtureRequest, settings: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[str], dict]:
     """Settings and the texts that a run without trouble gives."""
-    words = [*settings, "sampling.temperature=0.8"] if request.param == "sampled" else settings
+    words = [*settings, *SAMPLED] if request.param == "sampled" else settings
     folder = tmp_path_factory.mktemp("undisturbed") / "run"
     done = mathlete(*words, f"run.dir={folder}")
     assert done.code == 0, done.err
