@@ -9,10 +9,10 @@ export RAY_USAGE_STATS_ENABLED ?= 0
 setup: .venv/.complete
 
 .venv/.complete: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Mathlete needs Python 3.11 or newer; set PYTHON=...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Mathlete needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@touch $@
 
 demo: setup
 	$(BIN)/mathlete eval --config configs/demo.yaml

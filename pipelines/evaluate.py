@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
+from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
 from grading import GradingItem, Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config
@@ -54,6 +55,8 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
     Raises the errors of its parts; whatever they are, what is in the journal stays and counts at the next start.
     """
     with open_run_folder(run_folder_path(config)) as folder:
+        if needs_fetching(config.model.name):
+            console.say(f"fetching the built-in model {config.model.name}, about 93 MB; it is kept in {cache_folder()}")
         task = prepare(config)
         origin = provenance(command)
         folder.claim(task.identity, {"provenance": origin, "config": config.model_dump(mode="json")})
@@ -91,6 +94,7 @@ class Evaluation:
         with connected(config.cluster, config.grading, self._stop) as cluster:
             plan = self._preflight(cluster)
             sampling = SamplingParams(**dict(config.sampling))
+            self._console.say(f"sampling: {sampling}")
             generators = generator_pool(config, plan, self._task.model, sampling)
             graders = grading_pool(config, plan)
             for unit in make_units(requests, config.generation.batch_size, plan.generators):

@@ -1,4 +1,4 @@
-"""Shared by all tests: one local Ray, the data folder, the built-in model."""
+"""Shared by all tests: a local Ray, and the data folder."""
 
 import os
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # an empty value would forbid the fake GPUs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
-    """A Ray of 4 CPUs and 4 GPUs that are only numbers, for pinning."""
+    """A Ray of 4 CPUs and 4 GPUs that are only numbers, for pinning; gone before other tests start their own."""
     import ray
 
     ray.init(

@@ -48,6 +48,17 @@ class SamplingParams:
     def greedy(self) -> bool:
         return self.temperature == 0
 
+    def __str__(self) -> str:
+        """What is in effect, in a few words."""
+        words = [f"at most {self.max_new_tokens} new tokens"]
+        if self.stop:
+            words.append(f"stop {list(self.stop)}")
+        if self.greedy:
+            return ", ".join(["greedy", *words])
+        filters = {"top_k": (self.top_k, 0), "top_p": (self.top_p, 1), "min_p": (self.min_p, 0)}
+        on = [f"{name} {value:g}" for name, (value, off) in filters.items() if value != off]
+        return ", ".join([f"temperature {self.temperature:g}", *on, f"seed {self.seed}", *words])
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:

@@ -1,6 +1,6 @@
 """Finding, describing and loading models. Importing this package loads neither torch nor transformers."""
 
-from actors.models.builtin import BUILTIN_MODELS
+from actors.models.builtin import BUILTIN_MODELS, cache_folder, needs_fetching
 from actors.models.error import ModelError
 from actors.models.fingerprint import model_fingerprint
 from actors.models.loading import LoadedModel, ModelSpec, load_model, load_tokenizer, read_config, read_context_length
@@ -11,9 +11,11 @@ __all__ = [
     "LoadedModel",
     "ModelError",
     "ModelSpec",
+    "cache_folder",
     "load_model",
     "load_tokenizer",
     "model_fingerprint",
+    "needs_fetching",
     "read_config",
     "read_context_length",
     "resolve_model",

@@ -58,6 +58,11 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "mathlete"
 
 
+def needs_fetching(name: str) -> bool:
+    """Return whether `name` is a built-in model that this machine does not have yet."""
+    return name in BUILTIN_MODELS and not _folder(name).is_dir()
+
+
 def fetch_builtin(name: str) -> Path:
     """Return the folder of a built-in model, made on first use: by one process while others wait for it.
 
@@ -65,8 +70,8 @@ def fetch_builtin(name: str) -> Path:
     the disk say no; KeyError for a name not in BUILTIN_MODELS.
     """
     source = BUILTIN_MODELS[name]
-    models = cache_folder() / "models"
-    target = models / name
+    target = _folder(name)
+    models = target.parent
     if target.is_dir():
         return target
     try:
@@ -87,6 +92,10 @@ def fetch_builtin(name: str) -> Path:
             ) from error
         raise ModelError(f"cannot store the model {name} in {models}: {error}") from error
     return target
+
+
+def _folder(name: str) -> Path:
+    return cache_folder() / "models" / name
 
 
 @contextmanager
@@ -139,7 +148,9 @@ def _convert(gguf: Path, target: Path) -> Path:
     """Write `gguf` as a checkpoint folder: safetensors, configuration, tokenizer with its chat template."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     read = LlamaForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     described = read.config.to_dict()
     # It would make the saved folder claim to be GGUF still.

