@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_generator_that_hangs_is_replaced(settings: list[str], tmp_path: Path)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pids[0], signal.SIGKILL)
     (stall,) = run.events("stalled")
-    assert "did not answer for 6 s while doing unit-" in stall["text"]
+    assert re.match(r"did not answer for \d+ s while doing unit-\d+", stall["text"])
     assert len(texts(tmp_path / "run")) == 40
 
 
