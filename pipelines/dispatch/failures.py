@@ -43,7 +43,19 @@ def describe(error: BaseException) -> str:
     cause = getattr(error, "cause", None)
     if isinstance(error, rx.RayTaskError) and isinstance(cause, BaseException):
         return _one_line(cause) if isinstance(cause, _FATAL) else f"{type(cause).__name__}: {_one_line(cause)}"
+    if isinstance(error, rx.ActorDiedError):
+        return _death(str(error))
     return f"{type(error).__name__}: {_one_line(error)}"
+
+
+def _death(text: str) -> str:
+    """Where the actor's process was and how it ended, out of Ray's page of text."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    facts = dict(line.split(": ", 1) for line in lines if line.startswith(("pid: ", "ip: ")))
+    where = f"process {facts['pid']} on {facts['ip']}: " if len(facts) == 2 else ""
+    cause = lines[-1].split(" Some common causes")[0] if lines else "no reason given"
+    hint = " It was killed, most often for want of memory (`dmesg` tells), or crashed in native code."
+    return f"{where}{cause}{hint if 'SYSTEM_ERROR' in cause else ''}"
 
 
 def _one_line(error: BaseException) -> str:

@@ -44,9 +44,12 @@ def test_killed_drivers_and_generators_leave_the_texts_unchanged(
 
     second = Started(folder, *words, "generators.num_actors=2")
     second.wait_until(lambda: len(second.generator_pids()) >= 2 and second.journal_lines() >= kept + 4)
-    os.kill(second.generator_pids()[-1], signal.SIGKILL)
+    victim = second.generator_pids()[-1]
+    os.kill(victim, signal.SIGKILL)
     assert second.finish() == 0, second.output()
-    assert len(second.events("died")) == 1
+    (death,) = second.events("died")
+    assert f"process {victim} on" in death["text"]
+    assert "want of memory" in death["text"]
     assert texts(folder) == expected
 
 
