@@ -220,6 +220,7 @@ class PaddedEngine:
             device = self._model.device
             logits.append(self._forward(torch.tensor(ids).to(device), positions.to(device), mask, cache))
             caches.append(cache)
+            self.progress.prefill_passes += 1
         if len(caches) == 1:
             return logits[0], caches[0]
         joint = GrowingCache(self._model.config)

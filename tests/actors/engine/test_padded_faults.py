@@ -109,6 +109,14 @@ def test_progress_can_be_watched_from_another_thread() -> None:
     assert padded.progress.tokens_sampled == 800
 
 
+def test_progress_moves_during_a_long_prefill() -> None:
+    """Else a watchdog could not tell it from a hang: prompts of unlike length are passes of their own."""
+    padded = engine(tiny_model("llama"), batch_size=4)
+    padded.generate(prompts([40, 20, 10, 5]), SamplingParams(max_new_tokens=1))
+    assert padded.progress.prefill_passes == 4
+    assert padded.progress.decode_steps == 0
+
+
 def test_weights_changed_in_place_are_used_by_the_next_call() -> None:
     model = copy.deepcopy(tiny_model("llama"))
     requests = prompts([5, 9])
