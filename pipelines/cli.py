@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config
+from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
-
-ERROR, BAD_CONFIGURATION, RESOURCES_MISSING = 1, 2, 3
 
 _FILTERS = {"limit": "data.limit", "problem_id": "data.ids", "subject": "data.subjects", "level": "data.levels"}
 
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except BrokenPipeError:  # whoever read our output has seen enough, as in `mathlete eval … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ERROR
+        return ExitCode.ERROR
 
 
 def _run(words: list[str]) -> int:
@@ -37,13 +36,13 @@ def _run(words: list[str]) -> int:
     except ConfigError as error:
         for message in error.messages:
             console.fail(message)
-        return BAD_CONFIGURATION
+        return ExitCode.BAD_CONFIGURATION
     if options.print_config:
         print(dump_config(config), end="")
-        return 0
+        return ExitCode.COMPLETE
     if options.command == "validate":
         print("the configuration is valid")
-        return 0
+        return ExitCode.COMPLETE
     return _evaluate(config, options, console, shlex.join(["mathlete", *words]))
 
 
@@ -52,7 +51,7 @@ def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console,
     from actors.models import ModelError
     from pipelines import evaluate, task
     from pipelines.dispatch.preflight import Shortfall
-    from pipelines.dispatch.signals import PREEMPTED, Preempted, StopFlag
+    from pipelines.dispatch.signals import Preempted, StopFlag
     from pipelines.dispatch.work import FatalError
     from pipelines.problems import ProblemError, PromptError
     from pipelines.records.journal import JournalError
@@ -63,18 +62,18 @@ def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console,
         stop.install(immediate=True)
         if options.dry_run:
             print(task.describe(config))
-            return 0
+            return ExitCode.COMPLETE
         summary, code = evaluate.evaluate(config, console, stop, command)
     except (ProblemError, PromptError, OtherConfiguration) as error:
-        return _fail(console, error, BAD_CONFIGURATION, options)
+        return _fail(console, error, ExitCode.BAD_CONFIGURATION, options)
     except Shortfall as error:
-        return _fail(console, f"not enough resources for the run\n{error}", RESOURCES_MISSING, options)
+        return _fail(console, f"not enough resources for the run\n{error}", ExitCode.RESOURCES_MISSING, options)
     except (ModelError, RunFolderError, JournalError, FatalError) as error:
-        return _fail(console, error, ERROR, options)
+        return _fail(console, error, ExitCode.ERROR, options)
     except Preempted:
-        return _fail(console, f"stopped before any work began; to run: {command}", PREEMPTED, options)
+        return _fail(console, f"stopped before any work began; to run: {command}", ExitCode.PREEMPTED, options)
     _show(summary, code, options)
-    if code == PREEMPTED:
+    if code == ExitCode.PREEMPTED:
         console.say(f"stopped by {stop.requested}; to resume: {command}")
     return code
 

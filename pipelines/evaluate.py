@@ -18,8 +18,9 @@ from pipelines.dispatch.loop import events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
-from pipelines.dispatch.signals import PREEMPTED, StopFlag
+from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
+from pipelines.exit_codes import ExitCode
 from pipelines.problems import Problem, Prompt, check_context, prompt_hash
 from pipelines.records.console import Console
 from pipelines.records.journal import Journal, Sample
@@ -29,7 +30,6 @@ from pipelines.records.run_folder import RunFolder, open_run_folder
 from pipelines.records.summary import summarise
 from pipelines.task import Task, prepare, run_folder_path
 
-ABOVE_ERROR_THRESHOLD = 4
 GRADING_UNIT = 16
 """Completions that go to a grader at once; they are journalled together."""
 
@@ -39,17 +39,17 @@ class Generated:
     """A completion on its way to a grader, with what the journal will want to know."""
 
     completion: Completion
-    gold: str
+    problem: Problem
     unit: Unit
-    worker: str
-    seconds: float
+    worker: str = ""
+    seconds: float = 0.0
 
     @property
     def grading_item(self) -> GradingItem:
-        return GradingItem(self.completion.text, self.gold)
+        return GradingItem(self.completion.text, self.problem.answer)
 
 
-def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], int]:
+def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], ExitCode]:
     """Run, or resume, the evaluation that `config` describes; returns its summary and the exit code.
 
     Raises the errors of its parts; whatever they are, what is in the journal stays and counts at the next start.
@@ -117,8 +117,7 @@ class Evaluation:
                 case Finished(pool="grader"):
                     self._record(zip(event.unit.items, event.result, strict=True))
                 case GivenUp(pool="generator"):
-                    failed = [Completion.failed(request, event.reason) for request in event.unit.items]
-                    self._record((self._generated(item, event.unit, "", 0.0), None) for item in failed)
+                    self._record_failed(event.unit, event.reason)
                 case GivenUp(pool="grader"):
                     verdict = Verdict(Outcome.ERROR, event.reason)
                     self._record((item, verdict) for item in event.unit.items)
@@ -156,13 +155,16 @@ class Evaluation:
                 f"{len(found.no_room)} prompt(s) fill the model's context of {limit} tokens and are recorded as errors: {names}"
             )
             reason = f"the prompt leaves no room in the model's context of {limit} tokens"
-            failed = [Completion.failed(requests[index], reason) for index in found.no_room]
-            self._record((self._generated(item, Unit("too-long", ()), "", 0.0), None) for item in failed)
-        return [request for index, request in enumerate(requests) if index not in set(found.no_room)]
+            self._record_failed(Unit("too-long", tuple(requests[index] for index in found.no_room)), reason)
+        aside = set(found.no_room)
+        return [request for index, request in enumerate(requests) if index not in aside]
 
     def _to_grade(self, event: Finished) -> Iterable[Unit]:
         """Units for the graders; completions that failed have nothing to grade and are recorded at once."""
-        made = [self._generated(item, event.unit, event.worker, event.seconds) for item in event.result]
+        made = [
+            Generated(item, self._task.problems[item.problem_id], event.unit, event.worker, event.seconds)
+            for item in event.result
+        ]
         failed = [item for item in made if item.completion.finish_reason == "error"]
         if failed:
             self._record((item, None) for item in failed)
@@ -170,14 +172,13 @@ class Evaluation:
         for first in range(0, len(good), GRADING_UNIT):
             yield Unit(f"{event.unit.id}/{first}", tuple(good[first : first + GRADING_UNIT]))
 
-    def _generated(self, completion: Completion, unit: Unit, worker: str, seconds: float) -> Generated:
-        return Generated(completion, self._task.problems[completion.problem_id].answer, unit, worker, seconds)
+    def _record_failed(self, unit: Unit, reason: str) -> None:
+        """Every request of `unit` ends without a completion."""
+        failed = [Completion.failed(request, reason) for request in unit.items]
+        self._record((Generated(item, self._task.problems[item.problem_id], unit), None) for item in failed)
 
     def _record(self, graded: Iterable[tuple[Generated, Verdict | None]]) -> None:
-        samples = [
-            make_sample(item, verdict, self._task.problems[item.completion.problem_id], self._task.prompts)
-            for item, verdict in graded
-        ]
+        samples = [make_sample(item, verdict, self._task.prompts[item.problem.id]) for item, verdict in graded]
         fresh = self._journal.append(samples)
         self._progress.recorded(fresh)
         self._metrics.append([{"time": time.time(), **self._progress.metrics()}])
@@ -206,14 +207,14 @@ def make_units(requests: Sequence[GenerationRequest], batch_size: int, workers: 
     ]
 
 
-def make_sample(item: Generated, verdict: Verdict | None, problem: Problem, prompts: dict[str, Prompt]) -> Sample:
+def make_sample(item: Generated, verdict: Verdict | None, prompt: Prompt) -> Sample:
     """The journal line of a completion; without a verdict it is an error of the generation."""
-    made = item.completion
+    made, problem = item.completion, item.problem
     verdict = verdict or Verdict(Outcome.ERROR, made.error or "no completion")
     return Sample(
         problem_id=made.problem_id,
         sample_index=made.sample_index,
-        prompt_hash=prompt_hash(prompts[made.problem_id].token_ids),
+        prompt_hash=prompt_hash(prompt.token_ids),
         completion=made.text,
         num_tokens=len(made.token_ids),
         finish_reason=made.finish_reason,
@@ -248,15 +249,17 @@ def _conclude(
     origin: dict[str, Any],
     throughput: dict[str, Any] | None,
     stop: StopFlag,
-) -> tuple[dict[str, Any], int]:
+) -> tuple[dict[str, Any], ExitCode]:
     """Write summary.json from the whole journal; returns it with the exit code."""
     found = summarise(journal.samples.values(), len(task.prompts))
     complete = found["n"] == found["planned"]
     above = found["fault_share"] > config.run.max_error_share
     if complete:
-        code, status = (ABOVE_ERROR_THRESHOLD, "above the error threshold") if above else (0, "complete")
+        code, status = (
+            (ExitCode.ABOVE_ERROR_THRESHOLD, "above the error threshold") if above else (ExitCode.COMPLETE, "complete")
+        )
     else:
-        code, status = PREEMPTED, "preempted" if stop() else "unfinished"
+        code, status = ExitCode.PREEMPTED, "preempted" if stop() else "unfinished"
     summary = {
         "status": status,
         "model": config.model.name,

@@ -74,7 +74,7 @@ class PaddedEngine:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if model._is_stateful:
             raise ValueError(f"{type(model).__name__} keeps a recurrent state, which left padding would disturb")
-        GrowingCache(model.config)
+        stackable = GrowingCache(model.config).is_plain
         rope = checkpoint.batch_dependent_rope(model.config)
         if rope and batch_size > 1:
             raise ValueError(
@@ -82,6 +82,7 @@ class PaddedEngine:
                 "neighbours: set batch_size to 1"
             )
         self.progress = Progress()
+        self._stackable = stackable
         self._model = model
         self._tokenizer = tokenizer
         self._batch_size = batch_size
@@ -206,9 +207,8 @@ class PaddedEngine:
     def _prefill(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, GrowingCache]:
         """(B, V) logits after each of `prompts`, longest first, and the cache that holds them."""
         caches, logits = [], []
-        groups = prefill_groups([len(prompt) for prompt in prompts])
-        if not GrowingCache(self._model.config).is_plain:
-            groups = [slice(0, len(prompts))]
+        whole = [slice(0, len(prompts))]
+        groups = prefill_groups([len(prompt) for prompt in prompts]) if self._stackable else whole
         for group in groups:
             columns = len(prompts[group][0])
             padding = [columns - len(prompt) for prompt in prompts[group]]

@@ -88,7 +88,7 @@ def _advice(address: str, error: Exception) -> str:
         hint = (
             "The cluster asks for a token: `export RAY_AUTH_MODE=token` where ~/.ray/auth_token is that of the cluster."
         )
-    elif "version mismatch" in lowered or "version" in lowered:
+    elif "version" in lowered:
         hint = (
             "Use the cluster's Ray and Python versions here; for a Python patch level alone, "
             "`export RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor`."

@@ -119,11 +119,6 @@ class WorkPool:
         return sum(len(unit.items) for unit in self._queue)
 
     @property
-    def in_flight(self) -> dict[str, list[Unit]]:
-        """The units that each worker holds, the running one first."""
-        return {slot.name: list(slot.running.values()) for slot in self._slots if slot.running}
-
-    @property
     def idle(self) -> bool:
         return not self._queue and not any(slot.running for slot in self._slots)
 

@@ -4,8 +4,7 @@ import os
 import signal
 from types import FrameType
 
-PREEMPTED = 143
-"""Exit code of a run that was asked to stop and can be resumed."""
+from pipelines.exit_codes import ExitCode
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -14,7 +13,7 @@ class Preempted(SystemExit):
     """A stop was asked for while there was nothing to finish in good order."""
 
     def __init__(self) -> None:
-        super().__init__(PREEMPTED)
+        super().__init__(ExitCode.PREEMPTED)
 
 
 class StopFlag:
@@ -37,7 +36,7 @@ class StopFlag:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.requested is not None:
-            os._exit(PREEMPTED)
+            os._exit(ExitCode.PREEMPTED)
         self.requested = signal.Signals(number).name
         if self._immediate:
             raise Preempted

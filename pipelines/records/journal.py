@@ -8,9 +8,9 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 SCHEMA_VERSION = 1
 
@@ -44,7 +44,7 @@ class Sample:
     actor: str = ""
     seconds: float = 0.0
     policy_version: int = 0
-    v: int = field(default=SCHEMA_VERSION)
+    v: int = SCHEMA_VERSION
 
     @property
     def key(self) -> tuple[str, int]:
@@ -80,12 +80,6 @@ class JsonLines:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class Journal:
     """The graded samples of a run, in memory and on disk. Only the driver writes."""
@@ -99,15 +93,9 @@ class Journal:
         self.duplicates = 0
         self.torn_bytes = _drop_torn_line(path)
         for sample in _read(path):
-            self._keep(sample)
+            self.duplicates += sample.key in self.samples
+            self.samples.setdefault(sample.key, sample)
         self._lines = JsonLines(path)
-
-    def _keep(self, sample: Sample) -> bool:
-        if sample.key in self.samples:
-            self.duplicates += 1
-            return False
-        self.samples[sample.key] = sample
-        return True
 
     def append(self, samples: Iterable[Sample]) -> list[Sample]:
         """Record the samples that are new, durably; returns those."""

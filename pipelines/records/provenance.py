@@ -16,13 +16,18 @@ def provenance(command: str) -> dict[str, Any]:
     """Everything about this process that a reader of the result may ask for."""
     return {
         "command": command,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "started": timestamp(),
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: version for name in _PACKAGES if (version := _version(name))},
         "git": _git_revision(),
     }
+
+
+def timestamp() -> str:
+    """The time now, to the second, with its offset from UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 def _version(package: str) -> str | None:

@@ -5,12 +5,12 @@ import fcntl
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipelines.records.journal import Journal, JsonLines
+from pipelines.records.provenance import timestamp
 
 RAY_PACKAGE_FOLDER = "runtime_resources"
 """Ray unpacks a job's working_dir below a folder of this name and deletes it when the job is over."""
@@ -48,7 +48,7 @@ class RunFolder:
                     f"{self.path}: holds samples but no manifest.json, so nobody can tell what run they are of. "
                     "Use another run.dir, or move samples.jsonl away."
                 )
-            self.write_json(self.manifest_path, {"created": _now(), "identity": plain, **details})
+            self.write_json(self.manifest_path, {"created": timestamp(), "identity": plain, **details})
             return False
         try:
             known = json.loads(self.manifest_path.read_text(encoding="utf-8"))["identity"]
@@ -140,10 +140,6 @@ def open_run_folder(path: Path) -> Iterator[RunFolder]:
                 "Wait for it, stop it, or choose another run.dir."
             ) from error
         lock.truncate(0)
-        lock.write(f"pid {os.getpid()} on {socket.gethostname()} since {_now()}\n")
+        lock.write(f"pid {os.getpid()} on {socket.gethostname()} since {timestamp()}\n")
         lock.flush()
         yield RunFolder(path)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -56,9 +56,12 @@ def test_at_most_two_units_are_with_a_worker() -> None:
     pool = WorkPool("worker", transport, 2, LIMITS, transport.clock)
     for unit in units(12):
         pool.add(unit)
+    finished: Counter = Counter()
     held = set()
-    for _ in events([pool], transport.wait, lambda: False, max_backlog=10, tick_s=1.0, clock=transport.clock):
-        held |= {len(queue) for queue in pool.in_flight.values()}
+    for event in events([pool], transport.wait, lambda: False, max_backlog=10, tick_s=1.0, clock=transport.clock):
+        if isinstance(event, Finished):
+            finished[event.worker] += 1
+        held |= set((Counter(name for name, _ in transport.calls) - finished).values())
     assert max(held) == 2
 
 
