@@ -9,9 +9,19 @@ class Progress:
 
     requests_done: int = 0
     tokens_sampled: int = 0
-    """Equals the summed lengths of all completions returned, where none failed."""
+    """Equals the summed lengths of all completions returned, where none failed and none was aborted."""
     prefill_passes: int = 0
-    """Forward passes over prompts; a batch takes several where its prompts are long or differ in length."""
+    """Padded engine: forward passes over prompts; a batch takes several where prompts are long or differ in length."""
     decode_steps: int = 0
-    """Forward passes that gave every live row its next token, the prefill not among them."""
+    """Forward passes that gave live rows their next token; in the padded engine the prefill is not among them."""
     live_rows: int = 0
+    waiting: int = 0
+    """Requests in the queue."""
+    prompt_tokens: int = 0
+    """Tokens run through the model that were not the newest of their row: prompts, and what was computed again."""
+    padding_tokens: int = 0
+    """Places run through the model that held no token."""
+    preemptions: int = 0
+    """Times that a row lost its place to others and had its keys and values computed again later."""
+    prefix_tokens_shared: int = 0
+    """Prompt tokens that were not computed, because another sample of the same prompt had been."""

@@ -74,6 +74,14 @@ class GenerationRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds from a request's arrival at the engine."""
+
+    first_token: float
+    last_token: float
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """One finished completion.
 
@@ -91,6 +99,10 @@ class Completion:
     sampling_logprobs: tuple[float, ...]
     finish_reason: FinishReason
     error: str | None = None
+    policy_version: int = 0
+    """Version of the weights that the first token came from."""
+    timing: Timing | None = None
+    """None where no token was made."""
 
     @property
     def key(self) -> Key:

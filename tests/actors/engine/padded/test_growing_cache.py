@@ -3,7 +3,7 @@ import random
 import pytest
 import torch
 
-from actors.engine.cache import CHUNK, GrowingCache, GrowingLayer, swap_order
+from actors.engine.padded.cache import CHUNK, GrowingCache, GrowingLayer, swap_order
 from tests.actors.engine.tiny import CONFIGS
 
 

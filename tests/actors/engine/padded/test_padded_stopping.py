@@ -5,7 +5,7 @@ import random
 import pytest
 
 from actors.engine import GenerationRequest, SamplingParams
-from tests.actors.engine.padded import (
+from tests.actors.engine.cases import (
     GREEDY,
     KNOWN,
     LENGTHS,

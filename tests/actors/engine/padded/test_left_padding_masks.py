@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from actors.engine.cache import GrowingCache
-from actors.engine.masks import DecodeMasks, MaskArgument, prefill_mask
+from actors.engine.padded.cache import GrowingCache
+from actors.engine.padded.masks import DecodeMasks, MaskArgument, prefill_mask
 from tests.actors.engine.tiny import tiny_model
 
 PADDING = [0, 3, 9]

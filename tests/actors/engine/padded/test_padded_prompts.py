@@ -7,7 +7,7 @@ import transformers
 
 from actors.engine import GenerationRequest, SamplingParams
 from actors.engine.padded import PaddedEngine
-from tests.actors.engine.padded import (
+from tests.actors.engine.cases import (
     FILTERED,
     GREEDY,
     LENGTHS,

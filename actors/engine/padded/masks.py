@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.masking_utils import create_masks_for_generate
 
-from actors.engine.cache import GrowingCache
+from actors.engine.padded.cache import GrowingCache
 
 MaskArgument = Tensor | dict[str, Tensor | None] | None
 """What a model takes as `attention_mask`: one mask, or one for each type of layer."""

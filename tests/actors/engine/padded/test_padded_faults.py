@@ -10,8 +10,8 @@ import torch
 from transformers import PreTrainedModel
 
 from actors.engine import Engine, GenerationRequest, SamplingParams
-from actors.engine.padded import prefill_groups
-from tests.actors.engine.padded import (
+from actors.engine.padded.engine import prefill_groups
+from tests.actors.engine.cases import (
     GREEDY,
     LENGTHS,
     SAMPLED,
@@ -82,12 +82,49 @@ def test_completions_come_in_request_order_with_their_keys() -> None:
     assert [completion.key for completion in got] == [request.key for request in requests]
 
 
-def test_stopping_early_returns_what_was_finished() -> None:
+def test_aborted_requests_never_come_back_and_the_others_are_untouched() -> None:
     model = tiny_model("llama")
     padded = engine(model, batch_size=4, eos_token_ids=[])
     requests = prompts([40, 39, 38, 37, 5, 4, 3, 2])
-    got = padded.generate(requests, GREEDY, should_stop=lambda: padded.progress.decode_steps >= 25)
-    assert_same(got, reference(model, requests[:4], GREEDY, set()))
+    tickets = padded.add(requests, GREEDY)
+    for _ in range(3):
+        padded.step()
+    padded.abort([tickets[1], tickets[6], 10**9])
+    done = {}
+    while padded.busy:
+        done |= dict(padded.step())
+    left = [n for n in range(8) if n not in (1, 6)]
+    assert sorted(done) == [tickets[n] for n in left]
+    assert_same([done[tickets[n]] for n in left], reference(model, [requests[n] for n in left], GREEDY, set()))
+
+
+def test_weights_updated_in_the_middle_count_from_the_next_token_on() -> None:
+    model = copy.deepcopy(tiny_model("llama"))
+    request = prompts([9])[0]
+    padded = engine(model, eos_token_ids=[])
+    [ticket] = padded.add([request], GREEDY)
+    for _ in range(6):
+        padded.step()
+    begun = reference(model, [request], SamplingParams(max_new_tokens=6), set())[0].token_ids
+    padded.update_weights({"lm_head.weight": model.lm_head.weight.flip(0).clone()}, version=3)
+    done = {}
+    while padded.busy:
+        done |= dict(padded.step())
+    longer = GenerationRequest("longer", 0, request.prompt_ids + begun)
+    rest = reference(model, [longer], SamplingParams(max_new_tokens=14), set())[0].token_ids
+    assert done[ticket].token_ids == begun + rest
+    assert (done[ticket].policy_version, padded.policy_version) == (0, 3)
+
+
+def test_a_weight_that_does_not_fit_is_refused_before_any_is_changed() -> None:
+    model = copy.deepcopy(tiny_model("llama"))
+    padded = engine(model)
+    kept = model.lm_head.weight.clone()
+    for wrong in ({"no.such": torch.ones(1)}, {"model.norm.weight": torch.ones(7)}):
+        with pytest.raises(ValueError, match=r"no weights named|has shape"):
+            padded.update_weights({"lm_head.weight": torch.zeros_like(kept), **wrong}, version=1)
+    assert torch.equal(model.lm_head.weight, kept)
+    assert padded.policy_version == 0
 
 
 def test_progress_can_be_watched_from_another_thread() -> None:

@@ -8,7 +8,7 @@ import torch
 from transformers import GenerationConfig
 
 from actors.engine import GenerationRequest, SamplingParams
-from tests.actors.engine.padded import (
+from tests.actors.engine.cases import (
     GREEDY,
     KNOWN,
     LENGTHS,
