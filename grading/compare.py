@@ -8,14 +8,13 @@ Every rule accepts only what it recognises on both sides; anything else is wrong
 import re
 from collections.abc import Callable
 
-import sympy
-from sympy import Expr
-
-from grading.equality import equal, proportional
+from grading.constants import same_family
+from grading.equality import equal
 from grading.kinds import (
     Answer,
     Collection,
     Colon,
+    Congruence,
     Group,
     Labelled,
     MatrixAnswer,
@@ -26,16 +25,21 @@ from grading.kinds import (
     Text,
 )
 from grading.normalise import clean, spelling, words
-from grading.numeric import NotComputable, evaluate
+from grading.quantities import (
+    match_base_ten,
+    match_numerals,
+    match_omitted_base,
+    match_quantities,
+)
 from grading.read import read_answer
 from grading.realset import real_set, same_set
+from grading.relations import equation, match_equations, match_relations
 from grading.unreadable import Unreadable
 from grading.verdict import Outcome, Verdict
 
-DOUBLE_PRECISION_PLACES = 14
 # `(B) 12`: a choice letter with the text of its option, which names no second choice.
 OPTION = re.compile(r"(?:\\text[a-z]*\{)?\(([A-Za-z])\)\}?(?!.*(?:\b(?:and|or)\b|\([A-Za-z]\)|[,;]))\s")
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+CHOICE_WORD = re.compile(r"(?:\b(?:option|choice)\s+)(?=\(?[A-Za-z]\)?\W*$)", re.I)
 
 
 def is_equivalent(answer: str, gold: str) -> Verdict:
@@ -70,8 +74,8 @@ def is_equivalent(answer: str, gold: str) -> Verdict:
 def kind(answer: Answer) -> str:
     return {
         Quantity: "value", Numeral: "numeral", Group: "tuple or interval", Collection: "set of values",
-        SetOperation: "set", Relation: "relation", Labelled: "value", MatrixAnswer: "matrix", Colon: "ratio or time",
-        Text: "words",
+        SetOperation: "set", Relation: "relation", Labelled: "value", Congruence: "congruence", MatrixAnswer: "matrix",
+        Colon: "ratio or time", Text: "words",
     }[type(answer)]  # fmt: skip
 
 
@@ -83,11 +87,13 @@ def is_same_text(answer: str, gold: str, gold_value: Answer) -> bool:
     if isinstance(gold_value, Text):
         if plain == plain_gold:
             return True
+        if CHOICE_WORD.sub("", plain) == CHOICE_WORD.sub("", plain_gold):
+            return True
         option = OPTION.match(clean(answer))
         return option is not None and option.group(1).casefold() == plain_gold
     bare = gold.strip(" ()$.")
     if len(bare) == 1 and bare.isalpha():
-        return plain == plain_gold and bare in clean(answer)
+        return CHOICE_WORD.sub("", plain) == plain_gold and bare in CHOICE_WORD.sub("", clean(answer))
     return False
 
 
@@ -108,91 +114,16 @@ def match_labelled(answer: Answer, gold: Answer) -> str:
         same_label = answer.label == gold.label
         if same_label and (reason := match(answer.value, gold.value)):
             return reason
+        values = answer.value, gold.value
+        if same_label and all(isinstance(value, Quantity) for value in values):
+            first, second = (value.value for value in values if isinstance(value, Quantity))
+            if same_family(first, second, gold.label):
+                return "equal up to the names of constants"
         return match_equations(equation(answer), equation(gold))
     if isinstance(answer, Relation) or isinstance(gold, Relation):
         return match_equations(equation(answer), equation(gold)) or match_sets(answer, gold)
     plain = answer.value if isinstance(answer, Labelled) else answer
     return match(plain, gold.value if isinstance(gold, Labelled) else gold)
-
-
-def equation(answer: Answer) -> Expr | None:
-    """Left side minus right side."""
-    if isinstance(answer, Labelled) and isinstance(answer.value, Quantity) and answer.name is not None:
-        return answer.name - answer.value.value
-    if isinstance(answer, Relation) and answer.operators == ("=",):
-        return answer.sides[0] - answer.sides[1]
-    return None
-
-
-def match_equations(answer: Expr | None, gold: Expr | None) -> str:
-    """Equations are the same if one is a constant multiple of the other."""
-    if answer is None or gold is None or answer.has(sympy.oo) or gold.has(sympy.oo):
-        return ""
-    return "same equation" if proportional(answer, gold) else ""
-
-
-def match_quantities(answer: Quantity, gold: Quantity) -> str:
-    """Units must agree where both sides have one; a percent sign is a factor of 1/100."""
-    if answer.percent != gold.percent:
-        return match_percentage(answer, gold)
-    value, gold_value = answer.value, gold.value
-    if answer.unit is not None and gold.unit is not None and answer.unit.dimension and gold.unit.dimension:
-        if answer.unit.dimension != gold.unit.dimension:
-            return ""
-        value = value * sympy.Rational(answer.unit.factor.numerator, answer.unit.factor.denominator)
-        gold_value = gold_value * sympy.Rational(gold.unit.factor.numerator, gold.unit.factor.denominator)
-    if value == gold_value:
-        return "equal numbers" if value.is_number else "equal expressions"
-    if equal(value, gold_value):
-        return "equal values"
-    return match_radians(answer, gold) or match_long_decimal(answer, gold)
-
-
-def match_percentage(answer: Quantity, gold: Quantity) -> str:
-    """`28\\%` is 0.28. A gold answer in percent also accepts the bare 28, because its problem asks for a percentage;
-    a bare gold answer does not accept a percent sign on the same number."""
-    if gold.percent and equal(answer.value, gold.value):
-        return "percent sign omitted"
-    factor = sympy.Rational(1, 100)
-    value = answer.value * factor if answer.percent else answer.value
-    gold_value = gold.value * factor if gold.percent else gold.value
-    return "equal percentage" if equal(value, gold_value) else ""
-
-
-def match_radians(answer: Quantity, gold: Quantity) -> str:
-    """One angle in degrees, the other a multiple of pi."""
-    for degrees, radians in ((answer, gold), (gold, answer)):
-        is_angle = degrees.unit is not None and degrees.unit.dimension == (("angle", 1),)
-        if is_angle and radians.unit is None and radians.value.has(sympy.pi):
-            return "same angle" if equal(degrees.value * sympy.pi / 180, radians.value) else ""
-    return ""
-
-
-def match_long_decimal(answer: Quantity, gold: Quantity) -> str:
-    """A decimal written to double precision stands for the irrational or repeating number that it rounds."""
-    if answer.decimals < DOUBLE_PRECISION_PLACES or gold.decimals or gold.value.is_Integer or gold.value.free_symbols:
-        return ""
-    try:
-        difference = abs(evaluate(answer.value - gold.value, {}))
-    except NotComputable:
-        return ""
-    return "equal to double precision" if difference <= 2 * 10.0**-answer.decimals else ""
-
-
-def match_numerals(answer: Numeral, gold: Numeral) -> str:
-    return "same numeral" if answer == gold else ""
-
-
-def match_omitted_base(answer: Quantity, gold: Numeral) -> str:
-    """The problem fixes the base, so it is often left out."""
-    plain = answer.value.is_Integer and answer.value.is_nonnegative and answer.unit is None and not answer.percent
-    same = plain and gold.digits.isdigit() and answer.value == int(gold.digits)
-    return "base omitted" if same and not answer.decimals else ""
-
-
-def match_base_ten(answer: Numeral, gold: Quantity) -> str:
-    """A subscript ten only states what a plain number is."""
-    return "equal numbers" if answer.base == 10 and gold.value == int(answer.digits) else ""
 
 
 def match_groups(answer: Group, gold: Group) -> str:
@@ -240,35 +171,33 @@ def match_singleton(answer: Answer, gold: Answer) -> str:
     return ""
 
 
-def match_relations(answer: Relation, gold: Relation) -> str:
-    """Chains term by term in either direction; single relations also after moving terms across."""
-    if answer.operators == ("=",) and gold.operators == ("=",):
-        return match_equations(equation(answer), equation(gold))
-    for candidate in (answer, mirrored(answer)):
-        if candidate.operators == gold.operators and all(map(equal, candidate.sides, gold.sides)):
-            return "same relation"
-    if len(answer.operators) == len(gold.operators) == 1:
-        left, right = ascending(answer), ascending(gold)
-        if left.operators == right.operators:
-            sides = left.sides[1] - left.sides[0], right.sides[1] - right.sides[0]
-            symmetric = gold.operators[0] == "!="
-            if not any(side.has(sympy.oo) for side in sides) and proportional(*sides, positive=not symmetric):
-                return "same relation"
-    return ""
-
-
-def mirrored(relation: Relation) -> Relation:
-    return Relation(relation.sides[::-1], tuple(MIRRORED[operator] for operator in relation.operators[::-1]))
-
-
-def ascending(relation: Relation) -> Relation:
-    return mirrored(relation) if relation.operators[0].startswith(">") else relation
-
-
 def match_matrices(answer: MatrixAnswer, gold: MatrixAnswer) -> str:
     if answer.matrix.shape != gold.matrix.shape:
         return ""
     return "equal entries" if all(map(equal, answer.matrix, gold.matrix)) else ""
+
+
+def match_vector(answer: Answer, gold: Answer) -> str:
+    """A column vector and the point with the same coordinates: MATH writes vectors both ways. A row is no vector here,
+    so that a row and a column stay two answers."""
+    for vector, point in ((answer, gold), (gold, answer)):
+        if isinstance(vector, MatrixAnswer) and isinstance(point, Group):
+            if point.brackets != "()" or vector.matrix.shape != (len(point.items), 1):
+                return ""
+            same = all(
+                isinstance(item, Quantity) and item.unit is None and not item.percent and equal(item.value, entry)
+                for item, entry in zip(point.items, vector.matrix, strict=True)
+            )
+            return "same vector" if same else ""
+    return ""
+
+
+def match_congruences(answer: Congruence, gold: Congruence) -> str:
+    """The same residues of the same modulus, in any order; a name may be left out."""
+    if answer.name and gold.name and answer.name != gold.name:
+        return ""
+    same = answer.modulus == gold.modulus and set(answer.residues) == set(gold.residues)
+    return "same congruence" if same else ""
 
 
 def match_colons(answer: Colon, gold: Colon) -> str:
@@ -279,7 +208,12 @@ def match_colons(answer: Colon, gold: Colon) -> str:
         return ""
     if all(map(equal, answer.parts, gold.parts)):
         return "same ratio or time"
-    if answer.clock or gold.clock or any(part.is_zero for part in (*answer.parts, *gold.parts)):
+    may_be_times = (answer.clock or gold.clock) and not (answer.ratio or gold.ratio)
+    if (
+        may_be_times
+        or bool(answer.half_of_day or gold.half_of_day)
+        or any(part.is_zero for part in (*answer.parts, *gold.parts))
+    ):
         return ""
     first, gold_first = answer.parts[0], gold.parts[0]
     scaled = all(equal(a * gold_first, b * first) for a, b in zip(answer.parts, gold.parts, strict=True))
@@ -339,6 +273,9 @@ RULES: dict[tuple[type, type], Callable[..., str]] = {
     (Collection, Collection): match_collections,
     (Relation, Relation): match_relations,
     (MatrixAnswer, MatrixAnswer): match_matrices,
+    (MatrixAnswer, Group): match_vector,
+    (Group, MatrixAnswer): match_vector,
+    (Congruence, Congruence): match_congruences,
     (Colon, Colon): match_colons,
     (Quantity, Colon): match_ratio,
     (Text, Text): match_texts,

@@ -15,6 +15,7 @@ from sympy import Expr
 from sympy.core.function import AppliedUndef
 
 from grading.numeric import CHECKING, WORKING, NotComputable, evaluate
+from grading.series import is_finite
 
 TOLERANCE = 1e-40  # relative, at 60 digits: leaves 20 for cancellation inside the expressions
 VANISHING = 1e-30  # below this a difference may be cancellation noise, and 150 digits decide
@@ -119,8 +120,8 @@ def coordinate(name: str, index: int) -> Any:
 
 
 def without_functions(expression: Expr) -> Expr:
-    """`f(2)` of an unknown function is a variable of its own."""
-    calls = expression.atoms(AppliedUndef)
+    """`f(2)` of an unknown function is a variable of its own, and so is a series that cannot be added up."""
+    calls = {call for call in expression.atoms(AppliedUndef) if not is_finite(call)}
     if not calls:
         return expression
-    return expression.xreplace({call: sympy.Symbol(f"{sympy.srepr(call)[:500]}") for call in calls})
+    return expression.xreplace({call: sympy.Symbol(sympy.srepr(call)) for call in calls})

@@ -71,17 +71,28 @@ class Labelled:
 
 
 @dataclass(frozen=True)
+class Congruence:
+    """`x \\equiv 4 \\pmod 7`: residues, reduced, of what `name` calls; `name` may be empty."""
+
+    residues: tuple[Expr, ...]
+    modulus: Expr
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class MatrixAnswer:
     matrix: Matrix
 
 
 @dataclass(frozen=True)
 class Colon:
-    """Numbers with colons between them: a ratio `7:32` or a time of day `3:30`, which look alike."""
+    """Numbers with colons between them: a ratio `7:32` or a time of day `3:30`, which look alike. `clock` says that it
+    looks like a time; `ratio` that it cannot be one, because its minutes would have one digit, three, or a sign."""
 
     parts: tuple[Expr, ...]
     half_of_day: str = ""
     clock: bool = False
+    ratio: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,5 +103,15 @@ class Text:
 
 
 Answer: TypeAlias = (
-    Quantity | Numeral | Group | Collection | SetOperation | Relation | Labelled | MatrixAnswer | Colon | Text
+    Quantity
+    | Numeral
+    | Group
+    | Collection
+    | SetOperation
+    | Relation
+    | Labelled
+    | Congruence
+    | MatrixAnswer
+    | Colon
+    | Text
 )

@@ -13,6 +13,8 @@ import sympy
 from mpmath.libmp import NoConvergence
 from sympy import Expr
 
+from grading.series import is_finite
+
 MAX_LOG = 10**7  # of a value: beyond it digits of an argument get lost at the precisions used here
 MAX_ANGLE = 10**9
 
@@ -75,10 +77,18 @@ def _value(node: Expr, point: Mapping[Expr, Any], ctx: Any) -> Any:
         return ctx.fprod([_value(term, point, ctx) for term in node.args])
     if node.is_Pow or isinstance(node, sympy.exp):
         return _power(node, point, ctx)
+    if is_finite(node):
+        return _series(node, point, ctx)
     name = FUNCTIONS.get(type(node))
     if name is None:
         raise NotComputable("unknown function")
     return _apply(getattr(ctx, name), name, [_value(term, point, ctx) for term in node.args], ctx)
+
+
+def _series(node: Expr, point: Mapping[Expr, Any], ctx: Any) -> Any:
+    body, index, lower, upper = node.args
+    terms = [_value(body, {**point, index: ctx.mpf(k)}, ctx) for k in range(int(lower), int(upper) + 1)]
+    return ctx.fsum(terms) if str(node.func) == "sum" else ctx.fprod(terms)
 
 
 def _power(node: Expr, point: Mapping[Expr, Any], ctx: Any) -> Any:

@@ -7,12 +7,16 @@ limited, and everything that could grow goes through `bounds`.
 from collections.abc import Sequence
 
 import sympy
-from sympy import Expr, Integer, Matrix, Rational, Symbol
+from sympy import Expr, Integer, Matrix, Symbol
 
 from grading import bounds
+from grading.chosen import parse_chosen, parse_left_script
 from grading.cursor import Cursor
 from grading.decimals import endless_block, repeating
 from grading.matrices import parse_matrix
+from grading.mixed import parse_mixed_number
+from grading.series import OPERATORS as SERIES
+from grading.series import parse_series
 from grading.tokens import Kind, Token
 from grading.unreadable import Unreadable
 from grading.vocabulary import (
@@ -42,6 +46,7 @@ class Parser(Cursor):
         self.branch = branch
         self.depth = 0
         self.open_bars = 0
+        self.bound: dict[str, Expr] = {}  # variables of sums and integrals around the place that is read
 
     def parse(self) -> Expr | Matrix:
         """The whole slice as one expression. Raises `Unreadable` if it is not exactly that."""
@@ -54,6 +59,12 @@ class Parser(Cursor):
         except (sympy.SympifyError, sympy.matrices.exceptions.MatrixError, TypeError, ZeroDivisionError) as fault:
             raise Unreadable("no meaning") from fault
         return value
+
+    def nested(self, tokens: Sequence[Token]) -> Expr:
+        """A slice of tokens as an expression inside the one that is read, with its bindings and nesting."""
+        inner = Parser(tokens, self.branch)
+        inner.depth, inner.bound = self.depth, self.bound
+        return scalar(inner.parse())
 
     def descend(self) -> None:
         self.depth += 1
@@ -76,6 +87,8 @@ class Parser(Cursor):
                 break
         if self.take_macro("choose"):
             total = bounds.binomial(scalar(total), scalar(self.sum()))
+        elif self.take_macro("over"):
+            total = bounds.quotient(scalar(total), scalar(self.sum()))
         self.depth -= 1
         return bounds.defined(total) if isinstance(total, Expr) else total
 
@@ -93,7 +106,7 @@ class Parser(Cursor):
         return sign * self.product()
 
     def product(self) -> Expr | Matrix:
-        value = self.mixed_number()
+        value: Expr | Matrix | None = parse_mixed_number(self)
         if value is None:
             value = self.factor()
         while (token := self.peek()) is not None:
@@ -116,36 +129,6 @@ class Parser(Cursor):
         while self.take_symbol("-", "+"):
             sign = -sign if self.tokens[self.position - 1].text == "-" else sign
         return sign * self.factor()
-
-    def mixed_number(self) -> Expr | None:
-        """`137 \\frac{1}{2}` and `1 1/4`: a whole number followed by a proper fraction is their sum, not a product."""
-        whole = self.peek()
-        if whole is None or whole.kind is not Kind.NUMBER or not whole.text.isdigit():
-            return None
-        start = self.position
-        self.position += 1
-        after = self.peek()
-        fraction: Expr | Matrix | None = None
-        if after is not None and after.is_macro("frac"):
-            try:
-                fraction = self.factor()
-            except Unreadable:
-                fraction = None
-            braced_integers = all(
-                (token.kind is Kind.NUMBER and token.text.isdigit()) or token.is_symbol("{", "}")
-                for token in self.tokens[start + 2 : self.position]
-            )
-            fraction = fraction if braced_integers else None
-        elif after is not None and after.kind is Kind.NUMBER and after.gap:
-            slash, below = self.peek(1), self.peek(2)
-            if slash is not None and slash.is_symbol("/") and below is not None and below.kind is Kind.NUMBER:
-                self.position += 3
-                if after.text.isdigit() and below.text.isdigit() and int(below.text[:20]) > 0:
-                    fraction = bounds.number(after.text) / bounds.number(below.text)
-        if isinstance(fraction, Rational) and 0 < fraction < 1:
-            return bounds.number(whole.text) + fraction
-        self.position = start
-        return None
 
     def starts_factor(self, token: Token) -> bool:
         if token.kind in {Kind.NUMBER, Kind.WORD}:
@@ -232,8 +215,12 @@ class Parser(Cursor):
             value = self.word(token)
         elif token.kind is Kind.MACRO:
             value = self.macro(token.text)
+        elif token.is_symbol("{") and self.take_symbol("}"):  # `{}_8C_3`: an empty group carries a left script
+            value = self.atom()
         elif token.is_symbol("(", "[", "{"):
             value = self.group(DELIMITERS[token.text])
+        elif token.is_symbol("_", "^"):
+            value = parse_left_script(self)
         elif token.is_symbol("|"):
             self.open_bars += 1
             value = sympy.Abs(scalar(self.sum()))
@@ -264,6 +251,9 @@ class Parser(Cursor):
             self.push_back(Kind.WORD, token.text[len(taken) :])
         if name:
             return self.named(name)
+        chosen = parse_chosen(self, taken)
+        if chosen is not None:
+            return chosen
         following = self.peek()
         if taken in APPLIED and following is not None and following.is_symbol("(") and not following.gap:
             self.position += 1
@@ -284,7 +274,7 @@ class Parser(Cursor):
             full += "_" + self.subscript()
         while self.take_symbol("'"):
             full += "'"
-        return letter(full)
+        return self.bound.get(full) or letter(full)
 
     def subscript(self) -> str:
         if not self.take_symbol("{"):
@@ -314,6 +304,8 @@ class Parser(Cursor):
             if not self.take_macro("rfloor" if name == "lfloor" else "rceil"):
                 raise Unreadable("unbalanced brackets")
             return sympy.floor(inner) if name == "lfloor" else sympy.ceiling(inner)
+        if name in SERIES:
+            return parse_series(self, name)
         if name == "begin":
             return parse_matrix(self, lambda: scalar(self.sum()))
         if name in ACCENTS:
@@ -346,7 +338,7 @@ class Parser(Cursor):
         if exponent == -1 and name in INVERSE:
             function, exponent = INVERSE[name], Integer(1)
         operand = self.operand()
-        if name in TRIGONOMETRIC:
+        if name in TRIGONOMETRIC or name == "cis":
             operand = operand.subs(DEGREE, sympy.pi / 180)
         return bounds.power(bounds.defined(function(operand)), exponent)
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import sympy
 from sympy import Expr, Integer
 
+from grading.congruence import read_congruence
 from grading.kinds import (
     Answer,
     Collection,
@@ -42,6 +43,8 @@ EMPTY_SETS = {"no solution", "no solutions", "no real solution", "no real soluti
 ALL_REALS = {"all real numbers", "all reals", "real numbers", "all real number"}
 OPENING = ("(", "[", "{", "\\{")
 CLOSING = (")", "]", "}", "\\}")
+CLOCK = re.compile(r"(?:[01]?\d|2[0-4])(?::[0-5]\d){1,2}")
+RATIO = re.compile(r":(?!\d\d(?:[.:]|$))")  # two digits behind each colon may be minutes
 REALS = Group("()", (Quantity(-sympy.oo), Quantity(sympy.oo)))
 EMPTY = Collection((), braces=True)
 
@@ -101,6 +104,9 @@ def read_list(tokens: Tokens, nesting: int) -> Answer:
     iso = read_reversed_interval(tokens, nesting)
     if iso is not None:
         return iso
+    congruence = read_congruence(tokens)
+    if congruence is not None:
+        return congruence
     pieces, joins = split_items(tokens)
     if len(pieces) == 1:
         return read_item(pieces[0], nesting)
@@ -174,6 +180,11 @@ def flatten(items: object) -> tuple[Answer, ...]:
 
 
 def read_item(tokens: Tokens, nesting: int) -> Answer:
+    if len(tokens) > 1 and tokens[0].is_symbol("="):  # the end of a calculation
+        tokens = tokens[1:]
+    congruence = read_congruence(tokens)
+    if congruence is not None:
+        return congruence
     approximations = find_top_level(tokens, APPROXIMATIONS)
     if approximations:  # `x = 1/3 \approx 0.33` states the exact value first
         tokens = tokens[: approximations[0]] or tokens[1:]
@@ -191,7 +202,7 @@ def read_item(tokens: Tokens, nesting: int) -> Answer:
             tuple(read_item(part, nesting + 1) for part in parts),
             tuple(SET_OPERATORS[tokens[index].text] for index in operators),
         )
-    colons = find_top_level(tokens, (), (":",))
+    colons = find_top_level(tokens, (), (":",)) or words_between(tokens, "to")
     if colons:
         return read_colon(tokens, colons)
     return read_group(tokens, nesting) or read_value(tokens)
@@ -279,9 +290,21 @@ def read_colon(tokens: Tokens, places: list[int]) -> Answer:
         if not isinstance(value, Expr):
             raise Unreadable("no meaning")
         values.append(value)
-    texts = [join(part) for part in parts]
-    clock = re.fullmatch(r"(?:[01]?\d|2[0-4])(?::[0-5]\d){1,2}", ":".join(texts)) is not None
-    return Colon(tuple(values), half_of_day, clock or bool(half_of_day))
+    spelled = ":".join(join(part) for part in parts)
+    by_colons = all(tokens[place].is_symbol(":") for place in places)
+    clock = by_colons and CLOCK.fullmatch(spelled) is not None
+    ratio = not by_colons or RATIO.search(spelled) is not None
+    return Colon(tuple(values), half_of_day, clock or bool(half_of_day), ratio and not half_of_day)
+
+
+def words_between(tokens: Tokens, word: str) -> list[int]:
+    """The places of `word` between two operands, as in `3 \\text{ to } 5`; none where one of them is missing."""
+    places = [
+        index
+        for index, token in enumerate(tokens)
+        if token.kind in {Kind.TEXT, Kind.WORD} and token.text.strip() == word and 0 < index < len(tokens) - 1
+    ]
+    return places if len(places) == 1 else []
 
 
 def read_group(tokens: Tokens, nesting: int) -> Answer | None:

@@ -103,6 +103,9 @@ def finite(collection: Collection) -> RealSet | None:
 
 def inequality(relation: Relation) -> RealSet | None:
     """The solutions of a chain such as `-793 < a \\le 10` with one bare variable and numbers around it."""
+    distance = distance_inequality(relation)
+    if distance is not None:
+        return distance
     variables = [side for side in relation.sides if side.is_Symbol]
     if len(variables) != 1 or len(set(relation.operators)) > 2 or len(relation.sides) > 3 or "=" in relation.operators:
         return None
@@ -115,6 +118,24 @@ def inequality(relation: Relation) -> RealSet | None:
         end = End.at(right if place == index else left)
         solutions = intersection(solutions, half_line(operator, end, variable_first=place == index))
     return solutions
+
+
+def distance_inequality(relation: Relation) -> RealSet | None:
+    """`|x| < 3` or `|x - 2| \\ge 1`: the points nearer to, or farther from, a number than a distance."""
+    if len(relation.sides) != 2 or relation.operators[0] in ("=", "!="):
+        return None
+    inside = [side.args[0] for side in relation.sides if isinstance(side, sympy.Abs)]
+    radii = [side for side in relation.sides if side.is_number and side.is_positive]
+    if len(inside) != 1 or len(radii) != 1 or len(inside[0].free_symbols) != 1:
+        return None
+    (variable,) = inside[0].free_symbols
+    center = variable - inside[0] if (inside[0] - variable).is_number else None
+    if center is None:
+        return None
+    closed = relation.operators[0].endswith("=")
+    low, high = End.at(center - radii[0]), End.at(center + radii[0])
+    near = relation.operators[0].startswith("<") == isinstance(relation.sides[0], sympy.Abs)
+    return (Span(low, closed, high, closed),) if near else complement((Span(low, not closed, high, not closed),))
 
 
 def half_line(operator: str, end: End, variable_first: bool) -> RealSet:

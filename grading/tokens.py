@@ -52,6 +52,9 @@ RENAMED = {
     "lvert": "|", "rvert": "|", "vert": "|", "langle": "(", "rangle": ")", "colon": ":", "dollar": "\\$",
     "lt": "<", "gt": ">", "ast": "*",
 }  # fmt: skip
+UPRIGHT_MATHEMATICS = re.compile(
+    r"\s*(?:[A-Za-z]|(?:arc)?(?:sin|cos|tan|cot|sec|csc)|sinh|cosh|tanh|log|ln|exp|cis|gcd|lcm)\s*"
+)
 INNER_TEXT = re.compile(r"\\[A-Za-z]+\s*\{|[{}$]|\\[,;:! ]?")
 
 PATTERN = re.compile(
@@ -138,9 +141,7 @@ def text_token(text: str, position: int, macro: str, gap: bool) -> tuple[Token, 
         content, position = text[start + 1 : end], end + 1
     else:
         content, position = text[start : start + 1], start + 1
-    if macro in UPRIGHT and re.fullmatch(
-        r"\s*[A-Za-z]\s*|\s*(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm)\s*", content
-    ):
+    if macro in UPRIGHT and UPRIGHT_MATHEMATICS.fullmatch(content):
         return Token(Kind.WORD, content.strip(), gap), position
     return Token(Kind.TEXT, re.sub(r"\s+", " ", INNER_TEXT.sub(" ", content)).strip(), gap), position
 

@@ -41,6 +41,7 @@ BASE_UNITS = {name: (quantity, Fraction(size)) for quantity, sizes in KNOWN.item
 SPEEDS = {"mph": "mile per hour", "kph": "km per hour", "kmh": "km per hour", "rpm": "revolution per minute"}
 GENERIC = {"unit", "number", "value"}
 CURRENCY = {"$": "dollar", "€": "euro", "£": "gbp"}
+CURRENCY_CODES = ("USD", "EUR", "GBP")
 SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 
 # Words that change what a number means, so that a phrase with one of them is no unit.
@@ -106,6 +107,8 @@ def split_unit(tokens: Sequence[Token]) -> tuple[Sequence[Token], Unit | None, i
         return rest, parse_unit(CURRENCY[tokens[0].text]), scale
     if len(tokens) > 2 and tokens[0].is_symbol("-") and tokens[1].is_symbol(*CURRENCY):
         return [tokens[0], *tokens[2:]], parse_unit(CURRENCY[tokens[1].text]), 1
+    if len(tokens) > 1 and tokens[0].kind is Kind.WORD and tokens[0].text in CURRENCY_CODES:
+        return tokens[1:], parse_unit(tokens[0].text), 1
     if len(tokens) > 1 and tokens[-1].is_symbol(*CURRENCY):
         return tokens[:-1], parse_unit(CURRENCY[tokens[-1].text]), 1
     start = unit_start(tokens)
@@ -145,11 +148,12 @@ def is_plausible(tokens: Sequence[Token], start: int, phrase: str) -> bool:
     after a blank, words of at least four letters: `12 apples`, but not `12 abc`.
     """
     plain = [token for token in tokens[start:] if token.kind is Kind.WORD]
-    if any(token.kind in {Kind.WORD, Kind.MACRO} and len(token.text) > 3 for token in tokens[:start]) and plain:
+    if any(token.kind is Kind.WORD and len(token.text) > 3 for token in tokens[:start]) and plain:
         return False
     if tokens[start].kind is Kind.TEXT:
         return True
-    if tokens[start - 1].kind is not Kind.NUMBER and not tokens[start - 1].is_symbol("}"):
+    before = tokens[start - 1]
+    if before.kind is not Kind.NUMBER and not before.is_symbol("}", ")") and not before.is_macro("pi"):
         return False
     first = singular(tokens[start].text.lower())
     known = first in BASE_UNITS or first in SPEEDS or first in GENERIC or first in {"sq", "square", "cubic", "cu"}

@@ -26,12 +26,14 @@ FUNCTIONS: dict[str, Callable[[Expr], Expr]] = TRIGONOMETRIC | {
     "atan": sympy.atan, "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc,
     "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh, "ln": sympy.log, "abs": sympy.Abs,
     "exp": lambda argument: bounds.power(sympy.E, argument),
+    "cis": lambda argument: sympy.cos(argument) + sympy.I * sympy.sin(argument),
 }  # fmt: skip
 OTHER_NAMES = "log lg sqrt cbrt pi inf infty infinity oo gcd lcm max min"
 NAMES = set(FUNCTIONS) | set(OTHER_NAMES.split())
 WORD_NAMES = sorted(NAMES - {"abs", "inf", "oo", "lg", "max", "min"}, key=len, reverse=True)
 APPLIED = set("fgFGPQ")  # letters that name a function when an argument in parentheses touches them
 FACTOR_MACROS = GREEK | NAMES | ACCENTS | {"frac", "binom", "dbinom", "tbinom", "lfloor", "lceil", "begin", "imath"}
+FACTOR_MACROS |= {"sum", "prod", "int"}
 PRODUCTS = {"cdot", "times", "cdotp", "ast"}
 DELIMITERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
 COUNTING = (
