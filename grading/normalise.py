@@ -41,6 +41,7 @@ SIZING = re.compile(r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*(?:\.
 STYLE = re.compile(r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|mathstrut|strut)(?![A-Za-z])")
 SPACING = re.compile(r"(?<!\\)\\[,;:> ]|\\(?:quad|qquad|enspace|thinspace|space)(?![A-Za-z])|~|[ \t\r\n\f\v]+")
 PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)|\\hspace\*?\{[^{}]*\}|\\label\{[^{}]*\}|\\tag\{[^{}]*\}")
+TYPED_DEGREE = re.compile(r"(?<=\d)\s*\^\s*(?:o|\{\s*o\s*\})(?![A-Za-z])")  # `60^o`
 ROW_GAP = re.compile(r"\\\\\s*\[[^\[\]]{0,20}\]")  # `\\[4pt]` between the rows of a matrix
 PLAIN_UNION = re.compile(r"(?<=[)\]])\s*U\s*(?=[(\[])")
 COLOUR = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}")
@@ -65,6 +66,7 @@ def clean(text: str) -> str:
     text = ROW_GAP.sub(r"\\\\", PHANTOM.sub("", text))
     text = SIZING.sub("", STYLE.sub("", COLOUR.sub("", text)))
     text = SPACING.sub(" ", text.replace(r"\!", ""))
+    text = TYPED_DEGREE.sub(r"^\\circ ", text)
     text = PLAIN_UNION.sub(r"\\cup ", text)
     text = FRACTION_STYLES.sub(r"\\frac", text)
     text = unwrap(text)

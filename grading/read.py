@@ -8,11 +8,11 @@ from itertools import pairwise
 import sympy
 from sympy import Expr, Integer
 
+from grading.colons import read_colon, words_between
 from grading.congruence import read_congruence
 from grading.kinds import (
     Answer,
     Collection,
-    Colon,
     Group,
     Labelled,
     MatrixAnswer,
@@ -21,6 +21,7 @@ from grading.kinds import (
     SetOperation,
     Text,
 )
+from grading.labels import is_label, label_expression
 from grading.normalise import TEXT_MACRO, clean, words
 from grading.parse import Parser
 from grading.tokens import Kind, Token, join, tokenize
@@ -43,10 +44,10 @@ EMPTY_SETS = {"no solution", "no solutions", "no real solution", "no real soluti
 ALL_REALS = {"all real numbers", "all reals", "real numbers", "all real number"}
 OPENING = ("(", "[", "{", "\\{")
 CLOSING = (")", "]", "}", "\\}")
-CLOCK = re.compile(r"(?:[01]?\d|2[0-4])(?::[0-5]\d){1,2}")
-RATIO = re.compile(r":(?!\d\d(?:[.:]|$))")  # two digits behind each colon may be minutes
 REALS = Group("()", (Quantity(-sympy.oo), Quantity(sympy.oo)))
 EMPTY = Collection((), braces=True)
+POSITIVE = Group("()", (Quantity(Integer(0)), Quantity(sympy.oo)))
+NUMBER_SETS = {"mathbb{R}": REALS, "mathbb{R}^+": POSITIVE, "mathbb{R}^{+}": POSITIVE, "mathbb{R}_+": POSITIVE}
 
 
 @lru_cache(maxsize=4096)
@@ -75,7 +76,7 @@ def read_prose(cleaned: str) -> Answer | None:
     upright = re.fullmatch(
         r"\(?\s*\\(?:text|mathrm|mbox|textbf|mathbf|textrm|mathit|textit)[a-z]*\s*\{.*\}\s*\)?", cleaned
     )
-    if upright and re.fullmatch(r"[a-z](?:[,;]? ?(?:and )?[a-z]\b)*", plain) and plain not in {"e", "i"}:
+    if upright and re.fullmatch(r"[a-z](?:(?:[,;] ?| )(?:and )?[a-z]\b)*", plain) and plain not in {"e", "i"}:
         letters = re.sub(r"\band\b|[,; ]", "", plain)
         return Text(plain) if len(letters) == 1 else Collection(tuple(Text(each) for each in sorted(letters)))
     if upright and re.fullmatch(r"[a-z]", plain):
@@ -104,6 +105,8 @@ def read_list(tokens: Tokens, nesting: int) -> Answer:
     iso = read_reversed_interval(tokens, nesting)
     if iso is not None:
         return iso
+    if len(tokens) == 1 and tokens[0].kind is Kind.TEXT and re.search(r"\d", tokens[0].text):
+        return read_list(tokenize(clean(tokens[0].text)), nesting + 1)
     congruence = read_congruence(tokens)
     if congruence is not None:
         return congruence
@@ -194,18 +197,28 @@ def read_item(tokens: Tokens, nesting: int) -> Answer:
     relations = find_top_level(tokens, tuple(RELATIONS), ("=", "<", ">"))
     if relations:
         return read_relation(tokens, relations, nesting)
-    operators = find_top_level(tokens, tuple(SET_OPERATORS))
+    if len(tokens) > 2 and re.fullmatch("[ABD-Z]", tokens[0].text) and tokens[1].is_symbol("("):
+        point = read_group(tokens[1:], nesting)  # `A(3, 4)`
+        if isinstance(point, Group):
+            return Labelled(tokens[0].text, point)
+    operators = [*find_top_level(tokens, tuple(SET_OPERATORS)), *removed_sets(tokens)]
     if operators:
-        edges = [-1, *operators, len(tokens)]
+        edges = [-1, *sorted(operators), len(tokens)]
         parts = [tokens[a + 1 : b] for a, b in pairwise(edges)]
         return SetOperation(
             tuple(read_item(part, nesting + 1) for part in parts),
-            tuple(SET_OPERATORS[tokens[index].text] for index in operators),
+            tuple(SET_OPERATORS.get(tokens[index].text, "setminus") for index in sorted(operators)),
         )
     colons = find_top_level(tokens, (), (":",)) or words_between(tokens, "to")
     if colons:
         return read_colon(tokens, colons)
     return read_group(tokens, nesting) or read_value(tokens)
+
+
+def removed_sets(tokens: Tokens) -> list[int]:
+    """Where a minus sign takes a set away: `\\mathbb{R} - \\{3\\}`."""
+    places = find_top_level(tokens, (), ("-",))
+    return [index for index in places if 0 < index < len(tokens) - 1 and tokens[index + 1].is_symbol("\\{")]
 
 
 def read_relation(tokens: Tokens, places: list[int], nesting: int) -> Answer:
@@ -240,79 +253,12 @@ def chained_value(values: list[Answer]) -> Answer:
     return values[-1]
 
 
-def is_label(tokens: Tokens) -> bool:
-    """Whether a left side only names what follows: `x`, `x_1`, `AB`, `f(x)`, `(x, y)`, `S_1:S_2`, `\\text{Area}`."""
-    if any(
-        token.kind is Kind.NUMBER and not tokens[max(i - 1, 0)].is_symbol("_", "{") for i, token in enumerate(tokens)
-    ):
-        return False
-    heads = [token for token in tokens if token.kind in {Kind.WORD, Kind.TEXT, Kind.MACRO}]
-    if not heads or any(token.is_symbol("+", "-", "*", "/", "^", "!", "|") for token in tokens):
-        return False
-    if any(token.is_macro("angle", "measuredangle", "triangle") for token in tokens):
-        return True
-    if len(tokens) == 1:
-        token = tokens[0]
-        return token.kind is not Kind.WORD or len(token.text) == 1 or token.text.isupper() or len(token.text) > 3
-    if any(token.is_symbol(":") for token in tokens):
-        return True
-    if tokens[0].is_symbol("("):
-        return all(token.kind is not Kind.WORD or len(token.text) == 1 for token in tokens)
-    if tokens[0].kind is Kind.TEXT:
-        return True
-    applied = tokens[1].is_symbol("(", "_", "'") and tokens[-1].is_symbol(")", "}", "'")
-    return (len(tokens[0].text) == 1 and applied) or (len(tokens) == 3 and tokens[1].is_symbol("_"))
-
-
-def label_expression(tokens: Tokens) -> Expr | None:
-    try:
-        value = Parser(tokens).parse()
-    except Unreadable:
-        return None
-    return value if isinstance(value, Expr) else None
-
-
-def read_colon(tokens: Tokens, places: list[int]) -> Answer:
-    """Numbers between colons. Two-digit minutes below sixty after an hour make it look like a time of day."""
-    half_of_day = ""
-    while tokens and tokens[-1].is_symbol("."):
-        tokens = tokens[:-1]
-    tail = "".join(token.text for token in tokens[places[-1] + 2 :]).lower().replace(".", "").replace(" ", "")
-    if tail in {"am", "pm"}:
-        half_of_day, tokens = tail, tokens[: places[-1] + 2]
-    edges = [-1, *places, len(tokens)]
-    parts = [tokens[a + 1 : b] for a, b in pairwise(edges)]
-    if not all(parts):
-        raise Unreadable("missing operand")
-    values = []
-    for part in parts:
-        value = Parser(part).parse()
-        if not isinstance(value, Expr):
-            raise Unreadable("no meaning")
-        values.append(value)
-    spelled = ":".join(join(part) for part in parts)
-    by_colons = all(tokens[place].is_symbol(":") for place in places)
-    clock = by_colons and CLOCK.fullmatch(spelled) is not None
-    ratio = not by_colons or RATIO.search(spelled) is not None
-    return Colon(tuple(values), half_of_day, clock or bool(half_of_day), ratio and not half_of_day)
-
-
-def words_between(tokens: Tokens, word: str) -> list[int]:
-    """The places of `word` between two operands, as in `3 \\text{ to } 5`; none where one of them is missing."""
-    places = [
-        index
-        for index, token in enumerate(tokens)
-        if token.kind in {Kind.TEXT, Kind.WORD} and token.text.strip() == word and 0 < index < len(tokens) - 1
-    ]
-    return places if len(places) == 1 else []
-
-
 def read_group(tokens: Tokens, nesting: int) -> Answer | None:
     """A bracket that holds the whole item: a tuple, an interval, a set. None where it is an expression instead."""
     if len(tokens) == 1 and tokens[0].is_macro("emptyset", "varnothing"):
         return EMPTY
-    if join(tokens) == "mathbb{R}":
-        return REALS
+    if join(tokens) in NUMBER_SETS:
+        return NUMBER_SETS[join(tokens)]
     if len(tokens) < 2 or not tokens[0].is_symbol("(", "[", "\\{") or closing_index(tokens) != len(tokens) - 1:
         return None
     inner = tokens[1:-1]

@@ -76,7 +76,7 @@ def read_text(text: str) -> Answer:
 
 def split_percent(tokens: Tokens) -> tuple[Tokens, bool]:
     last = tokens[-1]
-    is_word = last.kind in {Kind.TEXT, Kind.WORD} and last.text.lower() in {"percent", "pct", "per cent"}
+    is_word = last.kind in {Kind.TEXT, Kind.WORD} and last.text.lower() in {"percent", "pct", "per cent", "%"}
     if len(tokens) > 1 and (last.is_symbol("%") or is_word):
         return tokens[:-1], True
     return tokens, False
