@@ -4,6 +4,7 @@ JSON rather than pickle, because the child handles text that a model wrote: what
 parent execute anything.
 """
 
+import fcntl
 import json
 import os
 import select
@@ -23,6 +24,17 @@ class DeadlineExceeded(Exception):
     """The other side did not take or send a message in time."""
 
 
+def encode(message: Any) -> bytes:
+    """The bytes that carry a message."""
+    body = json.dumps(message).encode()
+    return HEADER.pack(len(body)) + body
+
+
+def capacity(fd: int) -> int:
+    """Bytes that a pipe holds before a writer has to wait; what POSIX promises where the system does not say."""
+    return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else select.PIPE_BUF
+
+
 class Channel:
     """One end of a pair of pipes. With a deadline both directions are bounded: a stopped process reads nothing."""
 
@@ -34,8 +46,11 @@ class Channel:
 
     def send(self, message: Any, deadline: float | None = None) -> None:
         """Raises `ChannelClosed` and, past `deadline` (`time.monotonic()`), `DeadlineExceeded`."""
-        body = json.dumps(message).encode()
-        rest = memoryview(HEADER.pack(len(body)) + body)
+        self.send_bytes(encode(message), deadline)
+
+    def send_bytes(self, encoded: bytes, deadline: float | None = None) -> None:
+        """Sends what `encode` made of a message; raises as `send` does."""
+        rest = memoryview(encoded)
         while rest:
             self._wait(self.write_fd, select.POLLOUT, deadline)
             try:

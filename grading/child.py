@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from grading.channel import Channel, ChannelClosed
+from grading.guard import refuse_side_effects
 from grading.limits import MEMORY_EXIT
 
 RECURSION_LIMIT = 5_000
@@ -61,6 +62,7 @@ def serve(answer: Judge = judge) -> None:
     channel = private_channel()
     threading.Thread(target=exit_when_orphaned, args=(parent,), daemon=True).start()
     limit_resources(memory_mb)
+    refuse_side_effects()
     sys.setrecursionlimit(RECURSION_LIMIT)
     try:
         while True:

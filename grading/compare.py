@@ -7,6 +7,7 @@ Every rule accepts only what it recognises on both sides; anything else is wrong
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from grading.constants import same_family
 from grading.equality import equal
@@ -24,7 +25,7 @@ from grading.kinds import (
     SetOperation,
     Text,
 )
-from grading.normalise import clean, spelling, words
+from grading.normalise import MAX_CHARACTERS, clean, spelling, words
 from grading.quantities import (
     match_base_ten,
     match_numerals,
@@ -47,16 +48,21 @@ def is_equivalent(answer: str, gold: str) -> Verdict:
     spellings differ.
 
     Identical spelling passes whether it can be read or not. Bounded in time and memory by the limits on what is read,
-    but it runs in a child process (`GradingProcess`) where a stranger wrote the answer.
+    but it runs in a child process (`GradingProcess`) where a stranger wrote the answer. Verdicts are remembered.
     """
     if not answer.strip():
         return Verdict(Outcome.UNPARSED, "empty answer", answer)
-    try:
-        if spelling(clean(answer)) == spelling(clean(gold)):
-            return Verdict(Outcome.CORRECT, "same text", answer)
-    except Unreadable as fault:
+    if max(len(answer), len(gold)) > MAX_CHARACTERS:  # and too long to be remembered
         same = answer.strip() == gold.strip()
-        return Verdict(Outcome.CORRECT if same else Outcome.UNPARSED, "same text" if same else str(fault), answer)
+        return Verdict(Outcome.CORRECT if same else Outcome.UNPARSED, "same text" if same else "too long", answer)
+    return judge(answer, gold)
+
+
+@lru_cache(maxsize=4096)
+def judge(answer: str, gold: str) -> Verdict:
+    """The verdict on an answer of bounded length."""
+    if spelling(clean(answer)) == spelling(clean(gold)):
+        return Verdict(Outcome.CORRECT, "same text", answer)
     try:
         gold_value = read_answer(gold)
     except Unreadable:
@@ -147,6 +153,8 @@ def match_collections(answer: Collection, gold: Collection) -> str:
     if len(answer.items) != len(gold.items):
         return ""
     if names_differ(answer, gold):
+        if answer.braces or gold.braces:  # a set has no order to tell which name takes which value
+            return ""
         return "equal values in order" if all(map(match, answer.items, gold.items)) else ""
     rest = list(gold.items)
     for item in answer.items:
@@ -165,9 +173,11 @@ def names_differ(answer: Collection, gold: Collection) -> bool:
 
 def match_singleton(answer: Answer, gold: Answer) -> str:
     """A set with one element, where the other side states the element."""
-    for collection, other in ((answer, gold), (gold, answer)):
+    for collection in (answer, gold):
         if isinstance(collection, Collection) and collection.braces and len(collection.items) == 1:
-            return "single element" if match(collection.items[0], other) else ""
+            (element,) = collection.items
+            same = match(element, gold) if collection is answer else match(answer, element)
+            return "single element" if same else ""
     return ""
 
 

@@ -12,7 +12,7 @@ class GradingLimits:
 
     deadline_s: float = 5.0
     memory_mb: int = 1024
-    recycle_after: int = 1000
+    recycle_after: int = 10_000
     lenient: bool = True
     start_deadline_s: float = 120.0  # importing sympy on a busy machine
 

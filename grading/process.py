@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from grading.channel import Channel, ChannelClosed, DeadlineExceeded
+from grading.channel import Channel, ChannelClosed, DeadlineExceeded, capacity, encode
 from grading.extract import MAX_CHARACTERS
 from grading.limits import MEMORY_EXIT, GradingItem, GradingLimits
 from grading.verdict import Outcome, Verdict
@@ -46,6 +47,13 @@ class Counters:
     recycled: int = 0
 
 
+def verdict(reply: dict[str, Any]) -> Verdict:
+    """The verdict in a child's reply, or the fault of the grader that it reports."""
+    if "failure" in reply:
+        return Verdict(Outcome.TIMEOUT if reply["failure"] == "timeout" else Outcome.ERROR, reply["reason"])
+    return Verdict(Outcome(reply["outcome"]), reply["reason"], reply["answer"], reply["extraction"])
+
+
 class GradingProcess:
     """Grades batches in a child process.
 
@@ -70,16 +78,21 @@ class GradingProcess:
         self._served = 0
         self._first_rss_kb = 0
         self._rss_kb = 0
+        self._window = 0
         self._start()
 
     def grade_batch(self, items: Sequence[GradingItem]) -> list[Verdict]:
         """Exactly one verdict an item, in order. Raises `GraderBroken` if a replacement child does not work and
         `ValueError` after `close()`."""
-        return [self._verdict(item) for item in items]
+        requests = [
+            {"completion": item.completion[-MAX_CHARACTERS:], "gold": item.gold, "lenient": self.limits.lenient}
+            for item in items
+        ]
+        return [verdict(reply) for reply in self._replies(requests)]
 
     def vote(self, answers: Sequence[str | None]) -> tuple[str | None, float] | None:
         """`majority_vote` in the child; None where it times out or fails."""
-        reply = self._request({"answers": [answer and answer[:MAX_CHARACTERS] for answer in answers]})
+        (reply,) = self._replies([{"answers": [answer and answer[:MAX_CHARACTERS] for answer in answers]}])
         return None if "failure" in reply else (reply["answer"], float(reply["share"]))
 
     @property
@@ -101,41 +114,46 @@ class GradingProcess:
     ) -> None:
         self.close()
 
-    def _verdict(self, item: GradingItem) -> Verdict:
-        completion = item.completion[-MAX_CHARACTERS:]
-        reply = self._request({"completion": completion, "gold": item.gold, "lenient": self.limits.lenient})
-        if "failure" in reply:
-            outcome = Outcome.TIMEOUT if reply["failure"] == "timeout" else Outcome.ERROR
-            return Verdict(outcome, reply["reason"])
-        return Verdict(Outcome(reply["outcome"]), reply["reason"], reply["answer"], reply["extraction"])
+    def _replies(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The child's reply to each request, in order, or `failure` (`timeout`, `crash`, `fault`) with a `reason`.
 
-    def _request(self, message: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
-            if self._closed:
-                raise ValueError("the grading process is closed")
-            if self._is_worn():
-                self.counters.recycled += 1
-                self._kill()
-            self.counters.items += 1
-            failure: dict[str, Any] = {}
-            for attempt in range(2):
-                if attempt:
-                    self.counters.retries += 1
-                failure = self._attempt(message)
-                if failure.get("failure") != "crash":
-                    break
-            return failure
-
-    def _attempt(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The child's reply, or `failure` (`timeout`, `crash`, `fault`) with a `reason`.
-
-        A dead child is replaced by the next attempt, so that a timeout is reported at the deadline.
+        Requests are sent ahead of the replies, so that the child need not wait for its parent between two of them. A
+        failure is that of the first request without a reply; the ones behind it are sent again.
         """
-        if self._child is None:
-            self.counters.restarts += 1
-            self._start()
+        replies: list[dict[str, Any]] = []
+        attempts = 0
+        with self._lock:
+            flight: deque[int] = deque()  # sizes of the requests that are on their way
+            while len(replies) < len(requests):
+                if self._closed:
+                    raise ValueError("the grading process is closed")
+                if self._child is None or (not flight and self._is_worn(0)):
+                    self._replace()
+                    flight.clear()
+                reply = self._next_reply(requests, len(replies), flight)
+                if reply.get("failure") == "crash" and attempts == 0:
+                    attempts, self.counters.retries = 1, self.counters.retries + 1
+                    continue
+                attempts = 0
+                self.counters.items += 1
+                replies.append(reply)
+        return replies
+
+    def _next_reply(self, requests: Sequence[dict[str, Any]], first: int, flight: deque[int]) -> dict[str, Any]:
+        """The reply to request `first`, after sending as many as may be on their way.
+
+        A child that fails is ended and not yet replaced, so that a timeout is reported at the deadline.
+        """
+        assert self._channel is not None
+        deadline = time.monotonic() + self.limits.deadline_s
         try:
-            reply = self._exchange(message, self.limits.deadline_s)
+            while first + len(flight) < len(requests) and not (flight and self._is_worn(len(flight))):
+                encoded = encode(requests[first + len(flight)])
+                if flight and sum(flight) + len(encoded) > self._window:
+                    break
+                self._channel.send_bytes(encoded, deadline)
+                flight.append(len(encoded))
+            reply = self._receive(deadline)
         except DeadlineExceeded:
             self.counters.timeouts += 1
             self._kill()
@@ -145,23 +163,31 @@ class GradingProcess:
             reason = self._death()
             self._kill()
             return {"failure": "crash", "reason": reason}
+        flight.popleft()
         if "fault" in reply:
             self.counters.faults += 1
             return {"failure": "fault", "reason": f"the grader raised {reply['fault']}"}
         return reply
 
-    def _exchange(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def _replace(self) -> None:
+        """A fresh child in the place of one that has ended or is worn."""
+        if self._child is not None:
+            self.counters.recycled += 1
+            self._kill()
+        self.counters.restarts += 1
+        self._start()
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
         assert self._channel is not None
-        deadline = time.monotonic() + seconds
-        self._channel.send(message, deadline)
         reply: dict[str, Any] = self._channel.receive(deadline)
         self._served += 1
         self._rss_kb = int(reply.pop("rss_kb", 0))
         return reply
 
-    def _is_worn(self) -> bool:
+    def _is_worn(self, under_way: int) -> bool:
+        """Whether the child should get no more requests than the ones under way."""
         grown_kb = self._rss_kb - self._first_rss_kb
-        return self._served >= self.limits.recycle_after or grown_kb > self.limits.memory_mb * 1024 // 2
+        return self._served + under_way >= self.limits.recycle_after or grown_kb > self.limits.memory_mb * 1024 // 2
 
     def _start(self) -> None:
         limits = self.limits
@@ -187,16 +213,21 @@ class GradingProcess:
             raise GraderBroken(f"the grading child cannot be started: {fault}") from fault
         assert self._child.stdin and self._child.stdout
         self._channel = Channel(self._child.stdout.fileno(), self._child.stdin.fileno(), blocking=False)
+        # Half a pipe, so that sending never waits for a child that waits for its replies to be read.
+        self._window = capacity(self._child.stdin.fileno()) // 2
         self._self_test()
         self._served = 0
         self._first_rss_kb = self._rss_kb
 
     def _self_test(self) -> None:
         """Every child has to grade known pairs first: a broken one would score all completions alike."""
+        assert self._channel is not None
         for completion, gold, expected in SELF_TEST:
             request = {"completion": completion, "gold": gold, "lenient": False}
             try:
-                reply = self._exchange(request, self.limits.start_deadline_s)
+                deadline = time.monotonic() + self.limits.start_deadline_s
+                self._channel.send(request, deadline)
+                reply = self._receive(deadline)
             except (ChannelClosed, DeadlineExceeded) as fault:
                 silent = isinstance(fault, DeadlineExceeded)
                 reason = f"silent for {self.limits.start_deadline_s:g} s" if silent else self._death()

@@ -38,12 +38,13 @@ def match_quantities(answer: Quantity, gold: Quantity) -> str:
 def match_percentage(answer: Quantity, gold: Quantity) -> str:
     """`28\\%` is 0.28. A gold answer in percent also accepts the bare 28, because its problem asks for a percentage;
     a bare gold answer does not accept a percent sign on the same number."""
-    if gold.percent and equal(answer.value, gold.value):
+    if gold.percent and answer.unit is None and equal(answer.value, gold.value):
         return "percent sign omitted"
     factor = sympy.Rational(1, 100)
     value = answer.value * factor if answer.percent else answer.value
     gold_value = gold.value * factor if gold.percent else gold.value
-    return "equal percentage" if equal(value, gold_value) else ""
+    bare = answer.unit is None and gold.unit is None
+    return "equal percentage" if bare and equal(value, gold_value) else ""
 
 
 def match_radians(answer: Quantity, gold: Quantity) -> str:
