@@ -1,0 +1,94 @@
+"""Log-probability and entropy of given tokens, in chunks: the logits of all tokens never exist at once."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+CHUNK_BYTES = 256 << 20
+"""Float32 logits that exist at a time. Their gradient and one copy come on top."""
+
+
+class TokenStatistics(NamedTuple):
+    logprobs: Tensor
+    """(N, K) float32."""
+    entropy: Tensor
+    """(N,) float32, in nats, of the whole distribution."""
+
+
+def token_statistics(
+    hidden: Tensor,
+    head: Callable[[Tensor], Tensor],
+    targets: Tensor,
+    temperature: float,
+    chunk_bytes: int,
+    vocabulary: int,
+) -> TokenStatistics:
+    """Score `targets` (N, K) int64 under softmax(head(hidden) / temperature), hidden (N, H).
+
+    `head` maps (n, H) to logits (n, V) of any float type, V the `vocabulary`; the softmax is computed in float32 at least. At most
+    `chunk_bytes` of logits are held: where there are more, the backward pass computes each chunk's again.
+    """
+    if not len(hidden):
+        empty = hidden.new_zeros(targets.shape, dtype=torch.float32)
+        return TokenStatistics(empty, hidden.new_zeros(0, dtype=torch.float32))
+    size = max(1, chunk_bytes // (4 * vocabulary))
+
+    def score(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        return _Scores.apply(head(states), ids, temperature)
+
+    if len(hidden) <= size:
+        return TokenStatistics(*score(hidden, targets))
+    parts = [
+        checkpoint(score, states, ids, use_reentrant=False, preserve_rng_state=False)
+        for states, ids in zip(hidden.split(size), targets.split(size), strict=True)
+    ]
+    logprobs, entropy = zip(*parts, strict=True)
+    return TokenStatistics(torch.cat(logprobs), torch.cat(entropy))
+
+
+class _Scores(torch.autograd.Function):
+    """(logits (N, V), ids (N, K), temperature) -> log-probabilities (N, K), entropy (N,).
+
+    Autograd would keep four arrays of (N, V); this keeps the logits and works in two.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        scaled, total = _scaled(logits, temperature)
+        log_total = total.log()
+        logprobs = scaled.gather(-1, ids) - log_total
+        entropy = log_total.squeeze(-1) - torch.linalg.vecdot(scaled.exp().div_(total), scaled)
+        ctx.save_for_backward(logits, ids, entropy)
+        ctx.temperature = temperature
+        ctx.set_materialize_grads(False)
+        return logprobs, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None, None]:
+        # With p the probabilities: d log p_k / d z_j = [j = k] - p_j and d H / d z_j = -p_j (log p_j + H).
+        for_logprobs, for_entropy = gradients
+        logits, ids, entropy = ctx.saved_tensors
+        scaled, total = _scaled(logits, ctx.temperature)
+        logprobs = scaled.sub_(total.log())
+        probabilities = logprobs.exp()
+        gradient = torch.zeros_like(entropy).unsqueeze(-1)
+        if for_logprobs is not None:
+            gradient = gradient - for_logprobs.sum(dim=-1, keepdim=True)
+        if for_entropy is not None:
+            logprobs.add_(entropy.unsqueeze(-1)).mul_(-for_entropy.unsqueeze(-1)).add_(gradient)
+            probabilities.mul_(logprobs)
+        else:
+            probabilities.mul_(gradient)
+        if for_logprobs is not None:
+            probabilities.scatter_add_(-1, ids, for_logprobs)
+        return probabilities.div_(ctx.temperature).to(logits.dtype), None, None
+
+
+def _scaled(logits: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """(logits - largest) / temperature, (N, V), float32 at least, and the sum of its exponentials, (N, 1)."""
+    raw = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    scaled = (raw - raw.amax(dim=-1, keepdim=True)).div_(temperature)
+    return scaled, scaled.exp().sum(dim=-1, keepdim=True)
