@@ -1,0 +1,100 @@
+"""Is a compiled library right? A few small cases of every kernel against torch, run once a build.
+
+python -m actors.engine.native.check LIBRARY
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from actors.engine.native.kernels import BLOCK, Kernels
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+class WrongLibrary(Exception):
+    """The library does not compute what it should; the message names the kernel."""
+
+
+def check(kernels: Kernels) -> None:
+    """Raise WrongLibrary unless every kernel agrees with torch and attention rows do not depend on their neighbours."""
+    generator = torch.Generator().manual_seed(0)
+    for dtype in (torch.float32, torch.bfloat16):
+
+        def normal(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
+            return torch.randn(*shape, generator=generator).to(dtype)
+
+        _check_rows(kernels, normal(3, 48), normal(3, 48), normal(48))
+        for heads, kv_heads, size in ((4, 4, 8), (6, 2, 64), (20, 2, 32)):
+            _check_attention(
+                kernels, normal(40, (heads + 2 * kv_heads) * size), normal(2, 40, size // 2), kv_heads, size
+            )
+
+
+def _check_rows(kernels: Kernels, x: Tensor, residual: Tensor, weight: Tensor) -> None:
+    total = (x.float() + residual.float()).to(x.dtype).float()
+    expected = total * (total.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight.float()
+    out = torch.empty_like(x)
+    kernels.add_rms_norm(x, residual, weight, out, 1e-5)
+    _compare("add_rms_norm", out, expected)
+    _compare("add_rms_norm", residual, total)
+
+    gate, up = x.float().chunk(2, -1)
+    out = torch.empty_like(x[:, :24])
+    kernels.silu_mul(x, out)
+    _compare("silu_mul", out, torch.nn.functional.silu(gate) * up)
+
+
+def _check_attention(kernels: Kernels, qkv: Tensor, angles: Tensor, kv_heads: int, size: int) -> None:
+    tokens, dtype = len(qkv), qkv.dtype
+    heads = qkv.shape[1] // size - 2 * kv_heads
+    cos, sin = angles.cos().repeat(1, 1, 2)[0], angles.sin().repeat(1, 1, 2)[0]
+    query = torch.empty(tokens, heads, size, dtype=dtype)
+    capacity = (tokens + BLOCK - 1) // BLOCK * BLOCK
+    keys, values = (torch.full((kv_heads, capacity, size), torch.nan, dtype=dtype) for _ in range(2))
+    kernels.rope_store(qkv, query, keys, values, cos, sin, torch.arange(tokens, dtype=torch.int32))
+
+    split = qkv.float().view(tokens, -1, size)
+    low, high = split[:, : heads + kv_heads].chunk(2, -1)
+    turned = split[:, : heads + kv_heads] * cos.float()[:, None] + torch.cat((-high, low), -1) * sin.float()[:, None]
+    turned = turned.to(dtype)
+    _compare("rope_store", query, turned[:, :heads].float())
+    others = torch.full_like(keys, torch.nan), torch.full_like(values, torch.nan)
+    slots = torch.arange(tokens, dtype=torch.int32)
+    kernels.store_kv(turned[:, heads:], qkv.view(tokens, -1, size)[:, heads + kv_heads :], *others, slots)
+
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        turned[:, :heads].float().transpose(0, 1),
+        turned[:, heads:].float().transpose(0, 1),
+        split[:, heads + kv_heads :].transpose(0, 1),
+        is_causal=True,
+        scale=0.3,
+        enable_gqa=True,
+    ).transpose(0, 1)
+    whole = torch.tensor([[0, tokens, tokens, 0, 0, 0]], dtype=torch.int32)
+    for pool in ((keys, values), others):
+        out = torch.empty_like(query)
+        kernels.attend(query, *pool, out, whole, scale=0.3)
+        _compare("attend", out, expected)
+
+    alone = torch.empty_like(query)
+    for row in range(tokens):
+        piece = torch.tensor([[row, 1, row + 1, 0, BLOCK, BLOCK]], dtype=torch.int32)
+        kernels.attend(query, *others, alone, piece, scale=0.3)
+    if not alone.equal(out):
+        raise WrongLibrary("attend: a row's result depends on its neighbours")
+
+
+def _compare(kernel: str, got: Tensor, expected: Tensor) -> None:
+    tolerance = TOLERANCE[got.dtype]
+    if not torch.allclose(got.float(), expected, atol=tolerance, rtol=tolerance):
+        raise WrongLibrary(f"{kernel} disagrees with torch by {(got.float() - expected).abs().max().item():g}")
+
+
+if __name__ == "__main__":
+    try:
+        check(Kernels(Path(sys.argv[1])))
+    except (WrongLibrary, OSError, AttributeError) as error:
+        sys.exit(str(error))
