@@ -9,7 +9,7 @@ from grading.grade import grade
 from grading.limits import GradingItem, GradingLimits
 from grading.process import GraderBroken, GradingProcess
 from grading.verdict import Outcome, Verdict
-from grading.vote import majority_vote
+from grading.vote import equivalence_classes, majority_vote
 
 __all__ = [
     "Extraction",
@@ -19,6 +19,7 @@ __all__ = [
     "GradingProcess",
     "Outcome",
     "Verdict",
+    "equivalence_classes",
     "extract",
     "extract_answer",
     "grade",

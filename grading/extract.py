@@ -27,7 +27,9 @@ FILLER = re.compile(
     r"[\s*_]*(?:(?:therefore|thus|then|hence|simply|just|clearly|indeed|now|equal to|given by)\b[,:\s]*)*", re.I
 )
 MATHEMATICS = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$((?:[^$\\]|\\.)+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.S)
-SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)|[.!?](?=[A-Z][a-z])")
+EXCLAMATION = r"(?:(?<=[A-Za-z]{2})|(?<=[^\w)}\]!]))!"  # behind a number, a letter or a bracket it is a factorial
+SENTENCE_END = re.compile(rf"\n|(?:[.?]|{EXCLAMATION})(?:(?=\s|\Z)|(?=[A-Z][a-z]))|(?<=!)(?=\s+[A-Z][a-z])")
+CLOSING = re.compile(rf"[.,;:*_`]|{EXCLAMATION}")
 MARKER = "####"
 NUMBER = re.compile(
     r"(?<![\w^{}\\/*+.,!()-])-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?%?(?![\w^{}\\/*+!(]|[.,]\d)"
@@ -139,7 +141,7 @@ def inner(match: re.Match[str]) -> str:
 def tidy(answer: str) -> str | None:
     """Without Markdown marks and closing punctuation; None if nothing is left."""
     answer = answer.strip().strip("*_`").strip()
-    while answer and answer[-1] in ".,;:!*_`" and not answer.endswith("\\!"):
+    while answer and CLOSING.match(answer, len(answer) - 1) and not answer.endswith("\\!"):
         answer = answer[:-1].rstrip()
     return answer or None
 

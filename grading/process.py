@@ -100,6 +100,11 @@ class GradingProcess:
         """The child's process id; None between a child's end and the next item."""
         return self._child.pid if self._child else None
 
+    @property
+    def rss_kb(self) -> int:
+        """Memory that the child used after its last item, in KiB."""
+        return self._rss_kb
+
     def close(self) -> None:
         """Ends the child. Further calls raise `ValueError`; closing twice does nothing."""
         with self._lock:

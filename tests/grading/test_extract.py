@@ -39,6 +39,9 @@ def test_a_box_in_code_counts_only_where_there_is_no_other():
         (r"Answer:" + "\n\n" + "42", "42"),
         (r"So the answer is therefore $\frac{1}{2}$ metres.", r"\frac{1}{2}"),
         (r"The answer is 5. No wait, the answer is 7.", "7"),
+        ("The answer is 5! You can check it.", "5!"),
+        ("The answer is $5$! You can check it.", "5"),
+        ("The answer is yes! You can check it.", "yes"),
     ],
 )
 def test_the_last_answer_phrase_states_the_answer(completion, answer):

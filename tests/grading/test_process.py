@@ -108,13 +108,30 @@ def test_output_of_the_child_cannot_break_the_protocol(stubborn):
     assert outcomes(stubborn.grade_batch([fault("print"), RIGHT])) == [Outcome.UNPARSED, Outcome.CORRECT]
 
 
-def test_the_child_can_write_no_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("attempt", ["file", "socket", "program", "remove", "fork"])
+def test_the_child_can_do_nothing_but_compute(tmp_path, monkeypatch, attempt):
     monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").touch()
     with GradingProcess(program=STUBBORN) as process:
-        assert outcomes(process.grade_batch([fault("file")])) == [Outcome.ERROR]
-    marker = tmp_path / "PWNED_MARKER"
-    assert not marker.exists() or marker.stat().st_size == 0
+        verdicts = process.grade_batch([fault(attempt), RIGHT])
+    assert outcomes(verdicts) == [Outcome.ERROR, Outcome.CORRECT]
+    assert "PermissionError" in verdicts[0].reason
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_requests_sent_ahead_of_a_fault_are_answered_once(stubborn):
+    items = [RIGHT, WRONG, fault("crash"), RIGHT, fault("hang"), WRONG, GradingItem("x" * 200_000, "1"), RIGHT]
+    expected = [Outcome.CORRECT, Outcome.WRONG, Outcome.ERROR, Outcome.CORRECT, Outcome.TIMEOUT, Outcome.WRONG]
+    assert outcomes(stubborn.grade_batch(items)) == [*expected, Outcome.UNPARSED, Outcome.CORRECT]
+    assert stubborn.counters.items == len(items)
+
+
+def test_long_completions_fill_no_pipe(grader):
+    items = [GradingItem("y" * length + r" \boxed{\frac12}", "0.5") for length in (10, 50_000, 100_000, 900_000) * 5]
+    assert outcomes(grader.grade_batch(items)) == [Outcome.CORRECT] * len(items)
+    echoed = [GradingItem("the answer is " + "z" * 3_000, "1")] * 100
+    assert len(grader.grade_batch(echoed)) == 100
 
 
 def test_the_child_is_recycled_after_its_share_of_items():

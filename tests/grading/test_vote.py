@@ -1,4 +1,4 @@
-from grading import majority_vote
+from grading import equivalence_classes, majority_vote
 
 
 def test_equivalent_answers_count_together():
@@ -22,3 +22,17 @@ def test_an_unreadable_answer_votes_for_its_own_spelling():
 
 def test_one_sided_leniency_does_not_join_classes():
     assert majority_vote(["28", r"28\%", "28"]) == ("28", 2 / 3)
+
+
+def test_classes_are_a_partition_even_under_a_rule_that_is_not_transitive():
+    def near(first, second):
+        return abs(int(first) - int(second)) <= 1
+
+    answers = ["1", "2", None, "3", "2", "4"]
+    assert equivalence_classes(answers, near) == [(0, 1, 4), (3, 5)]
+
+
+def test_a_tie_shows_in_the_classes():
+    answers = ["2", "1", "1.0", "4/2", None]
+    assert [len(members) for members in equivalence_classes(answers)] == [2, 2]
+    assert majority_vote(answers) == ("2", 0.4)

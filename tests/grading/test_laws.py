@@ -1,0 +1,52 @@
+"""What holds for equivalence as a relation, on gold answers as they are written."""
+
+import re
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from grading import equivalence_classes, is_equivalent
+from tests.grading.rows import read_golds, read_rows
+
+OWN = sorted({row["gold"] for row in read_rows("pairs.jsonl")})
+ONE_SIDED = r"\%"  # a gold answer in percent also accepts the bare number, and not the other way round
+
+
+def both_ways(first, second):
+    return is_equivalent(first, second).correct, is_equivalent(second, first).correct
+
+
+@pytest.mark.parametrize("gold", OWN)
+def test_every_answer_is_equivalent_to_itself(gold):
+    assert is_equivalent(gold, gold).correct
+
+
+def test_equivalence_has_no_direction():
+    rng = Random(30)
+    for first, second in rng.sample(list(combinations(OWN, 2)), 3_000):
+        if ONE_SIDED not in first + second:
+            forward, backward = both_ways(first, second)
+            assert forward == backward, (first, second)
+
+
+@pytest.mark.data
+def test_equivalence_of_gold_answers_has_no_direction(data_folder):
+    golds = sorted({row["answer"] for row in read_golds(data_folder)})
+    assert all(both_ways(gold, gold) == (True, True) for gold in golds)
+    for first, second in Random(31).sample(list(combinations(golds, 2)), 5_000):
+        if ONE_SIDED not in first + second:
+            forward, backward = both_ways(first, second)
+            assert forward == backward, (first, second)
+
+
+@pytest.mark.data
+def test_members_of_a_class_of_gold_answers_are_equivalent_to_each_other(data_folder):
+    """Among answers without units: a number without one is equivalent to the same number of metres and of degrees."""
+    golds = [row["answer"] for row in read_golds(data_folder) if not re.search(r"text|mbox|circ|[$%]", row["answer"])]
+    classes = equivalence_classes(golds)
+    assert sorted(index for members in classes for index in members) == list(range(len(golds)))
+    assert len(classes) < len(set(golds))
+    for members in classes:
+        for first, second in combinations(members[:10], 2):
+            assert both_ways(golds[first], golds[second]) == (True, True), (golds[first], golds[second])
