@@ -57,7 +57,7 @@ class RowKeeper:
         context_length: int | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self._progress = progress
+        self.progress = progress
         self._eos = checkpoint.eos_token_ids(model.config, model.generation_config, tokenizer)
         if eos_token_ids is not None:
             self._eos = frozenset(eos_token_ids)
@@ -130,7 +130,7 @@ class RowKeeper:
         row.token_ids.append(token)
         row.logprobs.append(logprob)
         row.sampling_logprobs.append(sampling_logprob)
-        self._progress.tokens_sampled += 1
+        self.progress.tokens_sampled += 1
         stopping = self._stop_rule(row.sampling.stop)
         reason: FinishReason | None = stopping.reason(row.token_ids)
         if reason is None and len(row.token_ids) == row.budget:
@@ -151,7 +151,7 @@ class RowKeeper:
 
     def _close(self, row: Row, completion: Completion) -> None:
         row.completion = completion
-        self._progress.requests_done += 1
+        self.progress.requests_done += 1
 
     def _stop_rule(self, stop: tuple[str, ...]) -> Stopping:
         if stop not in self._stopping:

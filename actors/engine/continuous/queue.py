@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator
 
 from actors.engine.continuous.sequence import Sequence
 
-
 HEADROOM = 64
 """Tokens that a completion which is not finished is expected to have before it at least."""
 

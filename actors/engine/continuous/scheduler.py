@@ -5,13 +5,14 @@ prompts. A row that lost its place is a prompt again, of all tokens that it has;
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence as Ordered
+from collections.abc import Callable, Collection
+from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, field
 from typing import Literal
 
 from actors.engine.continuous.policy import Policy
 from actors.engine.continuous.queue import HEADROOM, LengthEstimate, WaitingQueue
-from actors.engine.continuous.runs import BLOCK, Run, RunAllocator, blocks
+from actors.engine.continuous.runs import BLOCK, RunAllocator, blocks
 from actors.engine.continuous.sequence import Prefix, Sequence
 
 Admission = Literal["optimistic", "worst_case"]

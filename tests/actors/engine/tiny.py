@@ -26,6 +26,9 @@ SIZES: dict[str, Any] = {
 }
 GROUPED = {**SIZES, "intermediate_size": 64, "num_key_value_heads": 2}
 
+WIDE = {**SIZES, "hidden_size": 128, "intermediate_size": 160}
+"""Large enough for kernels that want whole vectors."""
+
 
 def _config(name: str, **fields: Any) -> Callable[[], Any]:
     return lambda: getattr(transformers, name)(**fields)
@@ -38,6 +41,11 @@ CONFIGS = {
     "mistral_window_8": _config("MistralConfig", **GROUPED, sliding_window=8),
     "gemma2_window_8": _config("Gemma2Config", **GROUPED, head_dim=8, sliding_window=8),
     "gemma3_window_8": _config("Gemma3TextConfig", **GROUPED, head_dim=8, sliding_window=8, sliding_window_pattern=2),
+    "gpt_oss_window_8": _config(
+        "GptOssConfig", **GROUPED, head_dim=8, sliding_window=8, num_local_experts=4, num_experts_per_tok=2
+    ),
+    "llama_wide": _config("LlamaConfig", **WIDE, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen3_wide": _config("Qwen3Config", **WIDE, num_key_value_heads=1, head_dim=64),
     "gpt2": _config("GPT2Config", **SIZES),
     "opt": _config("OPTConfig", **SIZES, ffn_dim=64, word_embed_proj_dim=32),
     "gpt_neox": _config("GPTNeoXConfig", **SIZES, intermediate_size=64),

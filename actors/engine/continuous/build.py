@@ -1,0 +1,121 @@
+"""Making a continuous engine for a model: what its layers need, which kernels do it, how large the pool is."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from actors.engine import native
+from actors.engine.continuous.attention.interface import UnsupportedModelError, find_layers, use_interface
+from actors.engine.continuous.attention.layer import Attention, AttentionLayer
+from actors.engine.continuous.attention.loop import LoopAttention
+from actors.engine.continuous.attention.native import NativeAttention
+from actors.engine.continuous.decoder import Decoder
+from actors.engine.continuous.decoder.attached import AttachedDecoder
+from actors.engine.continuous.decoder.lean import LeanDecoder, is_lean
+from actors.engine.continuous.decoder.operations import NativeOperations, Operations, TorchOperations
+from actors.engine.continuous.engine import ContinuousEngine
+from actors.engine.continuous.memory import pool_tokens
+from actors.engine.continuous.policy import Policy
+from actors.engine.continuous.runs import BLOCK
+from actors.engine.continuous.scheduler import Admission, Scheduler
+from actors.engine.progress import Progress
+from actors.engine.rows import RowKeeper
+from actors.models import checkpoint
+
+CPU_TOKEN_BUDGET = 256
+"""Where a CPU's matrix products are at full speed: more tokens a step only make it longer."""
+
+GPU_TOKEN_BUDGET = 4096
+
+LONGEST_PLANNED = 8192
+"""Tokens a row for which an automatic pool is sized, where the model's context is longer or has no limit."""
+
+EXACT_ROWS = 16
+"""With at least so many rows, a CPU's float32 matrix products give each row the same bits in any company."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousOptions:
+    """How to batch. None leaves the choice to the machine."""
+
+    batch_size: int
+    token_budget: int | None = None
+    kv_cache_tokens: int | None = None
+    policy: Policy = field(default_factory=Policy)
+    admission: Admission = "optimistic"
+    kernels: bool = True
+    """Whether the native kernels may be used."""
+    lean: bool = True
+    """Whether a model of a known family may run through fused operations instead of transformers' modules."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
+        if self.token_budget is not None and self.token_budget < 1:
+            raise ValueError(f"token_budget must be at least 1, got {self.token_budget}")
+        if self.kv_cache_tokens is not None and self.kv_cache_tokens < BLOCK:
+            raise ValueError(f"kv_cache_tokens must be at least {BLOCK}, got {self.kv_cache_tokens}")
+
+
+def build_continuous_engine(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    options: ContinuousOptions,
+    *,
+    eos_token_ids: Collection[int] | None = None,
+    context_length: int | None = None,
+) -> ContinuousEngine:
+    """Return an engine that takes over `model`, whose attention from now on belongs to it.
+
+    Raises UnsupportedModelError, and leaves the model as it was, for one that this engine would falsify.
+    """
+    rope = checkpoint.batch_dependent_rope(model.config)
+    if rope:
+        raise UnsupportedModelError(f"rope type {rope!r} chooses frequencies by the longest row of a batch")
+    before = model.config._attn_implementation
+    try:
+        use_interface(model)
+        layers = find_layers(model)
+    except UnsupportedModelError:
+        model.set_attn_implementation(before)
+        raise
+    keeper = RowKeeper(model, tokenizer, Progress(), eos_token_ids, context_length)
+    attention, tokens = _attention(model, layers, options, keeper.context_length)
+    on_gpu = model.device.type == "cuda"
+    budget = options.token_budget or (GPU_TOKEN_BUDGET if on_gpu else CPU_TOKEN_BUDGET)
+    scheduler = Scheduler(
+        tokens, options.batch_size, budget, options.policy, options.admission, attention.share_prefixes
+    )
+    least_rows = EXACT_ROWS if not on_gpu and model.dtype == torch.float32 else 1
+    decoder = _decoder(model, attention, layers, options)
+    return ContinuousEngine(decoder, attention, scheduler, keeper, model.device, least_rows)
+
+
+def _attention(
+    model: PreTrainedModel, layers: list[AttentionLayer], options: ContinuousOptions, context_length: int | None
+) -> tuple[Attention, int]:
+    """The attention of these layers and the tokens in its pool."""
+    per_token = sum(layer.bytes_per_token(model.dtype.itemsize) for layer in layers)
+    planned = options.batch_size * min(context_length or LONGEST_PLANNED, LONGEST_PLANNED)
+    tokens = options.kv_cache_tokens or pool_tokens(model.device, per_token, planned)
+    tokens = max(BLOCK, tokens // BLOCK * BLOCK)
+    kernels = native.load() if options.kernels and model.device.type == "cpu" else None
+    if kernels is not None and all(kernels.supports(model.dtype, layer.key_size) for layer in layers):
+        return NativeAttention(kernels, layers, tokens, model.dtype), tokens
+    return LoopAttention(layers, tokens, model.dtype, model.device), tokens
+
+
+def _decoder(
+    model: PreTrainedModel, attention: Attention, layers: list[AttentionLayer], options: ContinuousOptions
+) -> Decoder:
+    if not options.lean or not is_lean(model):
+        return AttachedDecoder(model, attention)
+    operations: Operations = TorchOperations(attention, layers)
+    config = model.config
+    if isinstance(attention, NativeAttention) and NativeOperations.supports(
+        config.hidden_size, config.intermediate_size, layers
+    ):
+        operations = NativeOperations(attention, layers)
+    return LeanDecoder(model, operations)
