@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 import torch
 
+from actors.engine import native
 from actors.engine.requests import SamplingParams
 from actors.engine.sampling import inverse_cdf, row_key, sample, uniforms
 from tests.actors.engine.reference import kept_tokens
+
+@pytest.fixture(autouse=True, params=["torch", "native"])
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "torch":
+        monkeypatch.setattr(native, "load", lambda: None)
+    elif native.load() is None:
+        pytest.skip(f"no native kernels here: {native.unavailable_reason()}")
+    return request.param
+
 
 FOUR = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
 

@@ -66,13 +66,12 @@ def receiving(receiver: Receiver) -> Iterator[None]:
         del _current.receiver
 
 
-def use_interface(model: PreTrainedModel) -> None:
-    """Let the model's attention go through here from now on. Raises UnsupportedModelError."""
+def check_interface(model: PreTrainedModel) -> None:
+    """Raise UnsupportedModelError for an architecture whose attention cannot be taken over."""
     if not model._supports_attention_backend:
         raise UnsupportedModelError(f"{type(model).__name__} does not support transformers' attention interface")
     if model._is_stateful:
         raise UnsupportedModelError(f"{type(model).__name__} keeps a state other than keys and values")
-    model.set_attn_implementation(KEY)
 
 
 @torch.inference_mode()
@@ -102,7 +101,9 @@ def find_layers(model: PreTrainedModel) -> list[AttentionLayer]:
 def _layer(module: Any, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> AttentionLayer:
     name = type(module).__name__
     known = {"scaling", "sliding_window", "softcap", "s_aux"}
-    if strange := sorted(key for key, value in given.items() if value is not None and value is not False and key not in known | _HARMLESS):
+    if strange := sorted(
+        key for key, value in given.items() if value is not None and value is not False and key not in known | _HARMLESS
+    ):
         raise UnsupportedModelError(f"{name} asks for {', '.join(strange)}, which this engine does not know")
     if not getattr(module, "is_causal", True) or given.get("is_causal") is False:
         raise UnsupportedModelError(f"{name} is not causal")

@@ -29,8 +29,8 @@ class AttachedDecoder:
         """(S, V) logits of the wanted rows."""
 
         def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Tensor:
-            rows = (each[0].transpose(0, 1) for each in (query, key, value))
-            return self._attention.attend(module.layer_idx, *rows, step, given.get("s_aux")).unsqueeze(0)
+            query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+            return self._attention.attend(module.layer_idx, query, key, value, step, given.get("s_aux")).unsqueeze(0)
 
         arguments: dict[str, Any] = {"logits_to_keep": step.wanted} if self._keeps_logits else {}
         with receiving(attend):

@@ -111,7 +111,7 @@ class LeanDecoder:
         return _Layer(
             input_norm=input_norm,
             qkv=fused(attention, "self_attn", "q_proj", "k_proj", "v_proj"),
-            head_norms=(*heads.values(),) if heads else None,  # type: ignore[arg-type]  # two, where there are any
+            head_norms=(*heads.values(),) if heads else None,
             out=fused(attention, "self_attn", "o_proj"),
             post_norm=post_norm,
             gate_up=fused(feed, "mlp", "gate_proj", "up_proj"),
