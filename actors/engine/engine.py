@@ -41,6 +41,11 @@ class Engine(Protocol):
         """Whether any request is waiting or running."""
         ...
 
+    @property
+    def description(self) -> str:
+        """What it runs with, in a few words."""
+        ...
+
     def update_weights(self, weights: Mapping[str, "Tensor"], version: int) -> None:
         """Copy `weights`, by the names of the checkpoint's parameters, over the engine's own.
 

@@ -25,3 +25,13 @@ class Progress:
     """Times that a row lost its place to others and had its keys and values computed again later."""
     prefix_tokens_shared: int = 0
     """Prompt tokens that were not computed, because another sample of the same prompt had been."""
+    steps: int = 0
+    """Forward passes of any kind."""
+    row_steps: int = 0
+    """Rows that were live, summed over steps; over `place_steps` it is the occupancy."""
+    place_steps: int = 0
+    """Rows that could have been live."""
+    busy_s: float = 0.0
+    """Seconds spent in steps."""
+    least_s: float = 0.0
+    """Seconds that these steps would have taken at the machine's measured limits; 0 where they were not measured."""

@@ -28,6 +28,7 @@ from actors.engine.continuous.policy import Policy
 from actors.engine.continuous.runs import BLOCK
 from actors.engine.continuous.scheduler import Admission, Scheduler
 from actors.engine.continuous.selfcheck import check_decoder, check_tokens, plain_logits
+from actors.engine.limits import Costs, Limits, Machine, costs_of
 from actors.engine.progress import Progress
 from actors.engine.rows import RowKeeper
 from actors.models import checkpoint
@@ -61,6 +62,8 @@ class ContinuousOptions:
     """Whether a model of a known family may run through fused operations instead of transformers' modules."""
     graphs: bool = True
     """Whether decode steps on a GPU may be recorded."""
+    machine: Machine | None = None
+    """What the device can do, to hold the engine's steps against."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -94,6 +97,7 @@ def build_continuous_engine(
         layers = find_layers(model)
         on_gpu = model.device.type == "cuda"
         least_rows = EXACT_ROWS if not on_gpu and dtype == torch.float32 else 1
+        costs = _costs(model, layers)
         attention, size = _attention(model, layers, options, context_length)
         check_decoder(AttachedDecoder(model, attention), tokens, expected, dtype, least_rows)
     except UnsupportedModelError:
@@ -104,14 +108,24 @@ def build_continuous_engine(
     check_decoder(decoder, tokens, expected, dtype, least_rows)
     budget = options.token_budget or (GPU_TOKEN_BUDGET if on_gpu else CPU_TOKEN_BUDGET)
     scheduler = Scheduler(size, options.batch_size, budget, options.policy, options.admission, attention.share_prefixes)
-    return ContinuousEngine(decoder, attention, scheduler, keeper, model.device, least_rows)
+    limits = Limits(options.machine, costs) if options.machine is not None else None
+    return ContinuousEngine(decoder, attention, scheduler, keeper, model.device, least_rows, limits)
+
+
+def _costs(model: PreTrainedModel, layers: list[AttentionLayer]) -> Costs:
+    pairs = sum(2 * layer.heads * (layer.key_size + layer.value_size) for layer in layers)
+    return costs_of(model, _bytes_per_token(model, layers), pairs)
+
+
+def _bytes_per_token(model: PreTrainedModel, layers: list[AttentionLayer]) -> int:
+    return sum(layer.bytes_per_token(model.dtype.itemsize) for layer in layers)
 
 
 def _attention(
     model: PreTrainedModel, layers: list[AttentionLayer], options: ContinuousOptions, context_length: int | None
 ) -> tuple[Attention, int]:
     """The attention of these layers and the tokens in its pool."""
-    per_token = sum(layer.bytes_per_token(model.dtype.itemsize) for layer in layers)
+    per_token = _bytes_per_token(model, layers)
     context = context_length or checkpoint.context_length(model.config) or LONGEST_PLANNED
     planned = options.batch_size * min(context, LONGEST_PLANNED)
     tokens = options.kv_cache_tokens or pool_tokens(model.device, per_token, planned)

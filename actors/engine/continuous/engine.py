@@ -11,8 +11,9 @@ from actors.engine.continuous import sequence as scheduled
 from actors.engine.continuous.attention.layer import Attention
 from actors.engine.continuous.decoder import Decoder
 from actors.engine.continuous.scheduler import Plan, Scheduler
-from actors.engine.continuous.step import build_step
+from actors.engine.continuous.step import Step, build_step
 from actors.engine.engine import Engine
+from actors.engine.limits import Limits, Work
 from actors.engine.progress import Progress
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
 from actors.engine.rows import Row, RowKeeper
@@ -29,6 +30,7 @@ class ContinuousEngine(Engine):
         keeper: RowKeeper,
         device: torch.device,
         least_rows: int = 1,
+        limits: Limits | None = None,
     ) -> None:
         self.progress: Progress = keeper.progress
         self.policy_version = 0
@@ -38,6 +40,7 @@ class ContinuousEngine(Engine):
         self._keeper = keeper
         self._device = device
         self._least_rows = least_rows
+        self._limits = limits
         self._rows: dict[int, Row] = {}
         self._sequences: dict[int, scheduled.Sequence] = {}
         self._tokens: dict[int, list[int]] = {}
@@ -93,10 +96,16 @@ class ContinuousEngine(Engine):
         self.scheduler.forget_computed()
         self.policy_version = version
 
+    @property
+    def description(self) -> str:
+        """What it runs with, in a few words."""
+        return f"continuous engine, {self.decoder.name} decoder, {self.attention.name} attention"
+
     def stats(self) -> dict[str, Any]:
-        """What fills the pool now."""
+        """What fills the pool now, and what the machine was measured to do."""
         runs = self.scheduler.runs
-        return {"kv_tokens": runs.tokens, "kv_tokens_used": runs.tokens - runs.free}
+        machine = {"machine": str(self._limits.machine)} if self._limits is not None else {}
+        return {"kv_tokens": runs.tokens, "kv_tokens_used": runs.tokens - runs.free, **machine}
 
     def _step(self) -> None:
         plan = self.scheduler.plan()
@@ -105,13 +114,29 @@ class ContinuousEngine(Engine):
         if not plan.pieces:
             time.sleep(self.scheduler.opens_in_s)
             return
+        start = time.perf_counter()
         self.attention.copy(plan.copies)
         step = build_step(plan.pieces, self._tokens, self._device, self._least_rows)
         logits = self.decoder.forward(step)
         self.scheduler.computed(plan)
-        self.progress.decode_steps += 1
-        self.progress.padding_tokens += step.tokens - sum(piece.count for piece in plan.pieces)
+        self._count_step(plan, step)
         self._sample(plan, logits)
+        self.progress.busy_s += time.perf_counter() - start
+
+    def _count_step(self, plan: Plan, step: Step) -> None:
+        progress = self.progress
+        progress.steps += 1
+        progress.decode_steps += any(piece.samples for piece in plan.pieces)
+        progress.row_steps += len(self.scheduler.live)
+        progress.place_steps += self.scheduler.batch_size
+        run = sum(piece.count for piece in plan.pieces)
+        sampling = sum(piece.samples for piece in plan.pieces)
+        progress.prompt_tokens += run - sampling
+        progress.padding_tokens += step.tokens - run
+        if self._limits is not None:
+            contexts = [piece.first + piece.count for piece in plan.pieces]
+            pairs = sum(piece.count * (2 * piece.first + piece.count + 1) // 2 for piece in plan.pieces)
+            progress.least_s += self._limits.seconds(Work(run, sampling, sum(contexts), pairs))
 
     def _sample(self, plan: Plan, logits: Tensor) -> None:
         """Draw a token for each row that has its logits, and for those that start from the same prompt with it."""
@@ -122,8 +147,6 @@ class ContinuousEngine(Engine):
             self.attention.copy(self.scheduler.followers_start(piece.sequence))
             drawn += together
             lines += [line] * len(together)
-        run = sum(piece.count for piece in plan.pieces)
-        self.progress.prompt_tokens += run - sum(piece.samples for piece in plan.pieces)
         if not drawn:
             return
         if len(lines) != len(logits):

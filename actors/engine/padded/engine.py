@@ -5,6 +5,7 @@ once, then decoded a token at a time; a finished row leaves the batch at once.
 """
 
 import inspect
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -90,8 +91,10 @@ class PaddedEngine(Engine):
         if self._decoding is None and self._waiting:
             self._live, self._waiting = self._waiting[: self._batch_size], self._waiting[self._batch_size :]
             self._decoding = self._decode()
+        start = time.perf_counter()
         if self._decoding is not None and not self._fits_in_memory(self._decoding):
             self._halve()
+        self.progress.busy_s += time.perf_counter() - start
         done, self._done = self._done, []
         self._count()
         return [(row.ticket, row.completion) for row in done if row.completion is not None]
@@ -106,6 +109,10 @@ class PaddedEngine(Engine):
     @property
     def busy(self) -> bool:
         return bool(self._waiting or self._live or self._done)
+
+    @property
+    def description(self) -> str:
+        return f"padded engine, {self._model.config._attn_implementation} attention"
 
     def update_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
         copy_weights(self._model, weights)
@@ -177,6 +184,9 @@ class PaddedEngine(Engine):
             ids = torch.tensor([[row.token_ids[-1]] for row in self._live]).to(positions.device)
             logits = self._forward(ids, positions, masks.next(cache), cache)
             self.progress.decode_steps += 1
+            self.progress.steps += 1
+            self.progress.row_steps += len(self._live)
+            self.progress.place_steps += self._batch_size
 
     def _prefill(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, GrowingCache]:
         """(B, V) logits after each of `prompts`, longest first, and the cache that holds them."""
@@ -195,6 +205,7 @@ class PaddedEngine(Engine):
             logits.append(self._forward(torch.tensor(ids).to(device), positions.to(device), mask, cache))
             caches.append(cache)
             self.progress.prefill_passes += 1
+            self.progress.steps += 1
             self.progress.padding_tokens += sum(padding)
             self.progress.prompt_tokens += sum(len(prompt) for prompt in prompts[group])
         if len(caches) == 1:
