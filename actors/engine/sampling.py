@@ -5,14 +5,18 @@ sample comes out whatever the batch, the order, the number of workers or a resta
 """
 
 import hashlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from actors.engine import native
 from actors.engine.requests import SamplingParams
+
+if TYPE_CHECKING:
+    from actors.engine.native.kernels import Kernels
 
 NUCLEUS_PROBE = 1024
 """Top-p looks at this many of the most probable tokens first; the whole vocabulary is sorted only for rows whose
@@ -77,16 +81,23 @@ def sample(
 
     Filters keep or drop equally probable tokens together, so the set kept depends on probabilities alone: ties with
     the k-th token or with the nucleus' boundary token are kept, and at least one token always is.
+
+    On a CPU the native kernels do this where there are any; the two implementations round differently, and so may
+    disagree where `uniform` lies within 1e-6 of a boundary between two tokens.
     """
-    raw = logits.float()
-    limit = raw.shape[-1] if vocab_limit is None else min(vocab_limit, raw.shape[-1])
+    limit = logits.shape[-1] if vocab_limit is None else min(vocab_limit, logits.shape[-1])
     if params.greedy:
+        uniform = None
+    elif uniform is None:
+        raise ValueError("sampling at a temperature above 0 needs one uniform number a row")
+    if logits.is_cpu and (kernels := native.load()):
+        return _sample_natively(kernels, logits, params, uniform, limit)
+    raw = logits.float()
+    if uniform is None:
         best, ids = raw[:, :limit].max(dim=-1, keepdim=True)
         logprobs = (best - raw.logsumexp(dim=-1, keepdim=True)).squeeze(-1)
         return Sampled(ids.squeeze(-1), logprobs, logprobs)
 
-    if uniform is None:
-        raise ValueError("sampling at a temperature above 0 needs one uniform number a row")
     # The maximum leaves before the division, so that no temperature can overflow.
     scaled = (raw - raw.amax(dim=-1, keepdim=True)) / max(params.temperature, LOWEST_TEMPERATURE)
     allowed = scaled[:, :limit]
@@ -100,6 +111,26 @@ def sample(
         return Sampled(ids, sampling_logprobs, sampling_logprobs)
     logprobs = (raw.gather(-1, chosen) - raw.logsumexp(dim=-1, keepdim=True)).squeeze(-1)
     return Sampled(ids, logprobs, sampling_logprobs)
+
+
+def _sample_natively(
+    kernels: "Kernels", logits: Tensor, params: SamplingParams, uniform: Tensor | None, limit: int
+) -> Sampled:
+    if logits.dtype not in (torch.float32, torch.bfloat16):
+        logits = logits.float()
+    if logits.stride(-1) != 1:
+        logits = logits.contiguous()
+    return Sampled(
+        *kernels.sample(
+            logits,
+            temperature=0.0 if params.greedy else max(params.temperature, LOWEST_TEMPERATURE),
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            uniform=None if uniform is None else uniform.to(torch.float64).contiguous(),
+            vocab_limit=limit,
+        )
+    )
 
 
 def inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:

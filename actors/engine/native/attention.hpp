@@ -198,7 +198,7 @@ void attend(const Query<T>& query, const Pool<T>& pool, T* out, const Sequence* 
     const int64_t work = seen * query.heads * (pool.key_size + pool.value_size) / MULTIPLICATIONS;
 
     for_each(first_item[count] * pool.kv_heads, work, [&](int64_t item) {
-        static thread_local Scratch scores, wide;
+        static thread_local Scratch<float> scores, wide;
         scores.reserve(TILE * stride);
         wide.reserve(int64_t(TILE) * pool.key_size);
         const int64_t piece = item / pool.kv_heads;

@@ -31,6 +31,7 @@ def check(kernels: Kernels) -> None:
             _check_attention(
                 kernels, normal(40, (heads + 2 * kv_heads) * size), normal(2, 40, size // 2), kv_heads, size
             )
+    _check_sampling(kernels, torch.randn(20, 700, generator=generator))
 
 
 def _check_rows(kernels: Kernels, x: Tensor, residual: Tensor, weight: Tensor) -> None:
@@ -85,6 +86,32 @@ def _check_attention(kernels: Kernels, qkv: Tensor, angles: Tensor, kv_heads: in
         kernels.attend(query, *others, alone, piece, scale=0.3)
     if not alone.equal(out):
         raise WrongLibrary("attend: a row's result depends on its neighbours")
+
+
+def _check_sampling(kernels: Kernels, logits: Tensor) -> None:
+    scaled = logits.double() / 0.7
+    expected = scaled.softmax(-1)
+    # The middle of the stretch that the largest token of each row has in the cumulative distribution.
+    largest = logits.argmax(-1, keepdim=True)
+    middle = (expected.cumsum(-1) - expected / 2).gather(-1, largest).squeeze(-1)
+    for temperature, uniform in ((0.0, None), (0.7, middle)):
+        ids, logprobs, sampling_logprobs = kernels.sample(
+            logits, temperature=temperature, top_k=0, top_p=1.0, min_p=0.0, uniform=uniform, vocab_limit=700
+        )
+        if not ids.equal(largest.squeeze(-1)):
+            raise WrongLibrary("sample draws other tokens")
+        _compare("sample", logprobs, logits.log_softmax(-1).gather(-1, largest).squeeze(-1))
+    _compare("sample", sampling_logprobs, scaled.log_softmax(-1).gather(-1, largest).squeeze(-1).float())
+    # A filter that leaves two tokens: which one follows from the number.
+    both = logits.topk(2, dim=-1).indices.sort(dim=-1).values
+    for place, number in enumerate((0.0, 1 - 1e-9)):
+        uniform = torch.full_like(middle, number)
+        for top_k, top_p in ((2, 1.0), (2, 0.9999)):
+            ids = kernels.sample(
+                logits, temperature=0.7, top_k=top_k, top_p=top_p, min_p=0.0, uniform=uniform, vocab_limit=700
+            )[0]
+            if not ids.equal(both[:, place]):
+                raise WrongLibrary("sample keeps other tokens")
 
 
 def _compare(kernel: str, got: Tensor, expected: Tensor) -> None:

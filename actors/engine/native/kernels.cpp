@@ -6,6 +6,7 @@
 
 #include "attention.hpp"
 #include "pool.hpp"
+#include "sampling.hpp"
 #include "threads.hpp"
 #include "vectors.hpp"
 
@@ -163,6 +164,12 @@ extern "C" int thread_count() { return available_threads(); }
     }                                                                                                                  \
     extern "C" void silu_mul_##SUFFIX(const T* gate_up, T* out, int tokens, int size) {                                \
         silu_mul<T>(gate_up, out, tokens, size);                                                                       \
+    }                                                                                                                  \
+    extern "C" void sample_##SUFFIX(const T* logits, int64_t row_stride, int rows, int size, int limit,                \
+                                    float temperature, int top_k, double top_p, float min_p, const double* uniforms,   \
+                                    int64_t* ids, float* logprobs, float* sampling_logprobs) {                         \
+        sample<T>(logits, row_stride, rows, size, limit, {temperature, top_k, top_p, min_p}, uniforms, ids, logprobs,  \
+                  sampling_logprobs);                                                                                  \
     }
 
 EXPORT(float, f32)

@@ -20,7 +20,8 @@ LARGEST_HEAD = 1024
 
 _SUFFIXES = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
-_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
+_POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+_FLOAT, _DOUBLE = ctypes.c_float, ctypes.c_double
 
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "attend": (
@@ -31,6 +32,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "rope_store": (_INT, [*[_POINTER] * 8, _FLOAT, _POINTER, *[_INT] * 4, _LONG]),
     "add_rms_norm": (None, [*[_POINTER] * 4, _INT, _INT, _FLOAT]),
     "silu_mul": (None, [_POINTER, _POINTER, _INT, _INT]),
+    "sample": (None, [_POINTER, _LONG, _INT, _INT, _INT, _FLOAT, _INT, _DOUBLE, _FLOAT, *[_POINTER] * 4]),
 }
 
 
@@ -66,6 +68,7 @@ class Kernels:
         self._rope_store = by_type("rope_store")
         self._add_rms_norm = by_type("add_rms_norm")
         self._silu_mul = by_type("silu_mul")
+        self._sample = by_type("sample")
 
     @staticmethod
     def supports(dtype: torch.dtype, key_size: int) -> bool:
@@ -322,6 +325,53 @@ class Kernels:
         ):
             _refuse("silu_mul", gate_up=gate_up, out=out)
         function(gate_up.data_ptr(), out.data_ptr(), tokens, size)
+
+    def sample(
+        self,
+        logits: Tensor,
+        *,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        min_p: float,
+        uniform: Tensor | None,
+        vocab_limit: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw one token a row of `logits` (B, V), by the rules of `actors.engine.sampling.sample`.
+
+        The last dimension is contiguous. `uniform` (B,) float64 contiguous may be None where `temperature` is 0
+        (greedy). Returns ids (B,) int64 below `vocab_limit`, and (B,) float32 log-probabilities: of the raw logits and
+        at the temperature. Raises ValueError.
+        """
+        rows, size = logits.shape
+        function = self._sample.get(logits.dtype)
+        if not (function and (logits.stride(1) == 1 or size == 1) and logits.is_cpu and 0 < vocab_limit <= size):
+            _refuse(f"sample below id {vocab_limit}", logits=logits)
+        if uniform is None:
+            if temperature > 0:
+                raise ValueError("sample needs one uniform number a row at a temperature above 0")
+        elif not (
+            uniform.dtype is torch.float64 and uniform.shape == (rows,) and uniform.is_contiguous() and uniform.is_cpu
+        ):
+            _refuse("sample", logits=logits, uniform=uniform)
+        ids = torch.empty(rows, dtype=torch.int64)
+        logprobs, sampling_logprobs = torch.empty(rows), torch.empty(rows)
+        function(
+            logits.data_ptr(),
+            logits.stride(0),
+            rows,
+            size,
+            vocab_limit,
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            None if uniform is None else uniform.data_ptr(),
+            ids.data_ptr(),
+            logprobs.data_ptr(),
+            sampling_logprobs.data_ptr(),
+        )
+        return ids, logprobs, sampling_logprobs
 
 
 def _weight(weight: Tensor, dtype: torch.dtype, size: int) -> int:

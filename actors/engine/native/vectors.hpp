@@ -134,8 +134,9 @@ inline Vector hyperbolic_tangent(Vector x) {
 
 // ---- Scratch memory, aligned for vectors. What it held is lost when it grows.
 
+template <typename Number>
 struct Scratch {
-    float* numbers = nullptr;
+    Number* numbers = nullptr;
     int64_t size = 0;
 
     Scratch() = default;
@@ -147,7 +148,7 @@ struct Scratch {
         if (count <= size) return;
         free(numbers);
         size = (count + LANES - 1) / LANES * LANES;
-        numbers = static_cast<float*>(aligned_alloc(sizeof(Vector), size * sizeof(float)));
+        numbers = static_cast<Number*>(aligned_alloc(sizeof(Vector), size * sizeof(Number)));
         if (!numbers) abort();
     }
 };

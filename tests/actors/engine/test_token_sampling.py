@@ -9,16 +9,18 @@ from actors.engine.requests import SamplingParams
 from actors.engine.sampling import inverse_cdf, row_key, sample, uniforms
 from tests.actors.engine.reference import kept_tokens
 
-@pytest.fixture(autouse=True, params=["torch", "native"])
-def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+FOUR = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
+
+
+@pytest.fixture(params=["torch", "native"])
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "torch":
         monkeypatch.setattr(native, "load", lambda: None)
     elif native.load() is None:
         pytest.skip(f"no native kernels here: {native.unavailable_reason()}")
-    return request.param
 
 
-FOUR = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
+of_both_implementations = pytest.mark.usefixtures("implementation")
 
 
 def draws(probabilities: torch.Tensor, params: SamplingParams, count: int, vocab_limit: int | None = None) -> set[int]:
@@ -85,6 +87,7 @@ def test_groups_of_one_seed_never_repeat_a_stream() -> None:
 # Greedy
 
 
+@of_both_implementations
 def test_greedy_takes_the_largest_logit_and_the_lowest_id_among_equals() -> None:
     logits = torch.randn(200, 3000, generator=torch.Generator().manual_seed(0)).round()
     got = sample(logits, SamplingParams())
@@ -93,6 +96,7 @@ def test_greedy_takes_the_largest_logit_and_the_lowest_id_among_equals() -> None
     assert got.logprobs.equal(got.sampling_logprobs)
 
 
+@of_both_implementations
 @pytest.mark.parametrize("temperature", [1e-6, 1e-20, 1e-38, 5e-324])
 def test_vanishing_temperature_is_greedy_without_overflow(temperature: float) -> None:
     logits = torch.randn(64, 1000, generator=torch.Generator().manual_seed(1)) * 30
@@ -103,6 +107,7 @@ def test_vanishing_temperature_is_greedy_without_overflow(temperature: float) ->
     assert got.sampling_logprobs.equal(torch.zeros(64))
 
 
+@of_both_implementations
 def test_huge_temperature_is_uniform() -> None:
     assert draws(FOUR, SamplingParams(temperature=1e30), 400) == {0, 1, 2, 3}
 
@@ -110,6 +115,7 @@ def test_huge_temperature_is_uniform() -> None:
 # Filters
 
 
+@of_both_implementations
 @pytest.mark.parametrize(
     ("top_p", "kept"),
     [(0.0, {0}), (0.3, {0}), (0.5, {0}), (0.51, {0, 1}), (0.75, {0, 1}), (0.9, {0, 1, 2}), (0.999, {0, 1, 2, 3})],
@@ -118,22 +124,26 @@ def test_top_p_keeps_the_boundary_token_and_at_least_one(top_p: float, kept: set
     assert draws(FOUR, SamplingParams(temperature=1, top_p=top_p), 5000) == kept
 
 
+@of_both_implementations
 @pytest.mark.parametrize(("top_k", "kept"), [(1, {0}), (2, {0, 1}), (4, {0, 1, 2, 3}), (9, {0, 1, 2, 3})])
 def test_top_k_keeps_k(top_k: int, kept: set[int]) -> None:
     assert draws(FOUR, SamplingParams(temperature=1, top_k=top_k), 5000) == kept
 
 
+@of_both_implementations
 def test_ties_with_the_last_token_of_top_k_and_top_p_are_kept() -> None:
     tied = torch.tensor([0.4, 0.2, 0.2, 0.2]).log()
     assert draws(tied, SamplingParams(temperature=1, top_k=2), 1000) == {0, 1, 2, 3}
     assert draws(tied, SamplingParams(temperature=1, top_p=0.5), 1000) == {0, 1, 2, 3}
 
 
+@of_both_implementations
 @pytest.mark.parametrize(("min_p", "kept"), [(0.19, {0, 1, 2, 3}), (0.25, {0, 1, 2}), (0.4, {0, 1}), (1.0, {0})])
 def test_min_p_is_relative_to_the_most_probable_token(min_p: float, kept: set[int]) -> None:
     assert draws(FOUR, SamplingParams(temperature=1, min_p=min_p), 5000) == kept
 
 
+@of_both_implementations
 @pytest.mark.parametrize("size", [4, 511, 512, 513, 2000])
 @pytest.mark.parametrize(
     "params",
@@ -203,6 +213,7 @@ def test_the_largest_uniform_number_draws_the_last_possible_token() -> None:
     assert ids.unique().tolist() == [4320]
 
 
+@of_both_implementations
 def test_draws_follow_the_distribution() -> None:
     logits = torch.randn(1500, generator=torch.Generator().manual_seed(5))
     count = 100_000
@@ -218,6 +229,7 @@ def test_draws_follow_the_distribution() -> None:
 # Vocabulary limit, log-probabilities, bad logits
 
 
+@of_both_implementations
 @pytest.mark.parametrize(
     "params",
     [
@@ -236,6 +248,7 @@ def test_padded_vocabulary_columns_are_never_drawn(params: SamplingParams) -> No
     assert sample(logits[None], SamplingParams(temperature=1e-6), torch.tensor([0.5]), 80).ids == logits[:80].argmax()
 
 
+@of_both_implementations
 def test_logprobs_are_of_the_whole_raw_and_tempered_distribution() -> None:
     logits = torch.randn(50, 700, generator=torch.Generator().manual_seed(7)).bfloat16()
     params = SamplingParams(temperature=0.6, top_k=5, top_p=0.5)
@@ -248,6 +261,7 @@ def test_logprobs_are_of_the_whole_raw_and_tempered_distribution() -> None:
     assert got.logprobs.dtype == got.sampling_logprobs.dtype == torch.float32
 
 
+@of_both_implementations
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=1, top_p=0.9, min_p=0.1)], ids=repr)
 def test_a_row_of_bad_logits_is_seen_and_leaves_its_neighbours_alone(bad: float, params: SamplingParams) -> None:
@@ -261,6 +275,7 @@ def test_a_row_of_bad_logits_is_seen_and_leaves_its_neighbours_alone(bad: float,
     assert 0 <= got.ids[1] < 600
 
 
+@of_both_implementations
 def test_columns_of_minus_infinity_are_fine() -> None:
     logits = torch.randn(8, 600)
     logits[:, 100:] = -math.inf
@@ -269,6 +284,7 @@ def test_columns_of_minus_infinity_are_fine() -> None:
     assert got.logprobs.isfinite().all()
 
 
+@of_both_implementations
 def test_a_row_draws_the_same_whatever_rows_stand_beside_it() -> None:
     logits = torch.randn(40, 9000, generator=torch.Generator().manual_seed(9))
     uniform = torch.rand(40, dtype=torch.float64)
