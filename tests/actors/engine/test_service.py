@@ -99,9 +99,12 @@ def test_callers_at_the_same_time_get_what_each_would_get_alone_and_in_order(ser
 
 
 def test_work_that_arrives_in_pieces_forms_one_batch(serve: Serve) -> None:
-    service = serve(engine(MODEL, batch_size=64), gather_s=GATHER_S)
+    service = serve(engine(MODEL, batch_size=64), gather_s=2 * GATHER_S)
+    futures = []
     with seen_forwards(MODEL) as calls:
-        futures = [service.submit(piece, SAMPLED) for piece in cut(prompts([5] * 64), 4)]
+        for piece in cut(prompts([5] * 64), 4):
+            futures.append(service.submit(piece, SAMPLED))
+            time.sleep(0.01)
         assert sum(len(future.result()) for future in futures) == 64
     assert calls[0][0].shape == (64, 5)
     assert all(ids.shape[1] == 1 for ids, _ in calls[1:])
@@ -228,7 +231,7 @@ def test_closing_ends_the_thread_and_leaves_nobody_waiting() -> None:
     late = service.submit(prompts([4]), LONG)
     for future in (running, waiting, late):
         with pytest.raises(ServiceClosed, match="closed before"):
-            future.result()
+            future.result(timeout=30)
     assert "engine" not in {thread.name for thread in threading.enumerate()}
 
 

@@ -1,0 +1,121 @@
+"""Costs by known models' published sizes, bounds by hand."""
+
+import pytest
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from actors.engine.continuous.attention.layer import AttentionLayer
+from actors.engine.continuous.build import ContinuousOptions, _costs
+from actors.engine.limits import Costs, Limits, Machine, Work, ideal_gain, measure_machine
+from actors.engine.requests import SamplingParams
+from tests.actors.engine.cases import prompts
+from tests.actors.engine.continuous.engines import continuous
+from tests.actors.engine.tiny import tiny_model
+
+
+def on_paper(config: transformers.PreTrainedConfig) -> PreTrainedModel:
+    with torch.device("meta"):
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+
+
+SMOLLM2 = transformers.LlamaConfig(
+    vocab_size=49152,
+    hidden_size=576,
+    intermediate_size=1536,
+    num_hidden_layers=30,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    tie_word_embeddings=True,
+)
+QWEN3 = transformers.Qwen3Config(
+    vocab_size=151936,
+    hidden_size=1024,
+    intermediate_size=3072,
+    num_hidden_layers=28,
+    num_attention_heads=16,
+    num_key_value_heads=8,
+    head_dim=128,
+    tie_word_embeddings=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "heads", "weights_gb", "linear_millions", "head_millions", "kv_bytes", "context_flop"),
+    [
+        (SMOLLM2, (9, 3, 64), 0.269, 106.2, 28.3, 23_040, 69_120),
+        (QWEN3, (16, 8, 128), 1.192, 440.4, 155.6, 114_688, 229_376),
+    ],
+    ids=["smollm2-135m", "qwen3-0.6b"],
+)
+def test_costs_of_known_models(
+    config: transformers.PreTrainedConfig,
+    heads: tuple[int, int, int],
+    weights_gb: float,
+    linear_millions: float,
+    head_millions: float,
+    kv_bytes: int,
+    context_flop: int,
+) -> None:
+    layer = AttentionLayer(heads[0], heads[1], heads[2], heads[2], 1.0)
+    costs = _costs(on_paper(config), [layer] * config.num_hidden_layers)
+    assert costs.weight_bytes / 1e9 == pytest.approx(weights_gb, abs=5e-4)
+    assert costs.token_flop / 2e6 == pytest.approx(linear_millions, rel=2e-3)
+    assert costs.logit_flop / 2e6 == pytest.approx(head_millions, rel=2e-3)
+    assert (costs.kv_bytes, costs.context_flop) == (kv_bytes, context_flop)
+
+
+def test_a_head_of_its_own_is_read_and_the_embedding_is_not() -> None:
+    tied, untied = (
+        on_paper(transformers.LlamaConfig(**{**SMOLLM2.to_dict(), "tie_word_embeddings": tie})) for tie in (True, False)
+    )
+    layers = [AttentionLayer(9, 3, 64, 64, 1.0)] * 30
+    assert _costs(tied, layers) == _costs(untied, layers)
+
+
+def test_the_bound_is_the_slower_of_moving_and_multiplying() -> None:
+    costs = Costs(weight_bytes=1000, kv_bytes=10, token_flop=100, logit_flop=50, context_flop=2)
+    work = Work(tokens=4, logit_rows=3, kv_tokens=70, attention_pairs=80)
+    assert Limits(Machine(1.0, 1e9), costs).seconds(work) == 1000 + 700
+    assert Limits(Machine(1e9, 1.0), costs).seconds(work) == 400 + 150 + 160
+
+
+def test_an_engine_counts_its_work_by_the_definition() -> None:
+    """Three prompts of one token budget, then decoding: sums over steps, worked out from lengths alone."""
+    machine = Machine(1.0, 1e30)
+    engine = continuous(tiny_model("llama"), token_budget=1000, machine=machine, eos_token_ids=[])
+    lengths, made = [5, 9, 20], 6
+    engine.generate(prompts(lengths), SamplingParams(max_new_tokens=made))
+    costs = engine._limits.costs  # type: ignore[union-attr]
+    contexts = sum(length + step for length in lengths for step in range(made))
+    assert engine.progress.least_s == pytest.approx(made * costs.weight_bytes + contexts * costs.kv_bytes)
+    assert engine.progress.steps == made
+    assert engine.progress.row_steps == 3 * made
+    assert engine.progress.place_steps == 7 * made
+    assert engine.progress.busy_s > 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batch_size", "gain"),
+    [
+        ([], 4, 1.0),
+        ([10, 10, 10, 10], 2, 1.0),
+        ([10, 2, 2, 10], 2, 20 / 12),
+        ([100, 1, 1, 1], 2, 101 / 100),
+        ([5, 5, 1], 2, 6 / 5.5),
+    ],
+)
+def test_ideal_gain_of_joining_at_every_step(lengths: list[int], batch_size: int, gain: float) -> None:
+    assert ideal_gain(lengths, batch_size) == pytest.approx(gain)
+
+
+def test_a_machine_is_measured_in_sensible_units() -> None:
+    machine = measure_machine(torch.device("cpu"), torch.float32)
+    assert 1e8 < machine.bytes_per_s < 1e13
+    assert 1e8 < machine.flop_per_s < 1e15
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for wrong in ({"batch_size": 0}, {"batch_size": 1, "token_budget": 0}, {"batch_size": 1, "kv_cache_tokens": 16}):
+        with pytest.raises(ValueError, match="must be at least"):
+            ContinuousOptions(**wrong)
