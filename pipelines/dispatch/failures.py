@@ -2,6 +2,7 @@
 
 import ray.exceptions as rx
 
+from actors.engine.service import EngineBroken
 from actors.models import ModelError
 from grading import GraderBroken
 from pipelines.dispatch.pool import Failure
@@ -26,6 +27,8 @@ _INFRA: tuple[type[BaseException], ...] = (
     rx.GetTimeoutError,
     rx.TaskCancelledError,
 )
+_BROKEN_WORKER: tuple[type[BaseException], ...] = (EngineBroken,)
+"""Raised inside a call by a worker that lives and can do no more."""
 
 
 def classify(error: BaseException) -> Failure:
@@ -33,6 +36,8 @@ def classify(error: BaseException) -> Failure:
     for cause in (error, getattr(error, "cause", None)):
         if isinstance(cause, _FATAL):
             return Failure.FATAL
+        if isinstance(cause, _BROKEN_WORKER):
+            return Failure.INFRA
     if isinstance(error, rx.RayTaskError) and not isinstance(error, rx.RayActorError):
         return Failure.DATA
     return Failure.INFRA if isinstance(error, _INFRA) else Failure.DATA

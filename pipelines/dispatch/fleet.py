@@ -7,8 +7,8 @@ from typing import Any, cast
 import ray
 
 from pipelines.dispatch import failures
-from pipelines.dispatch.pool import Failure, Ref
-from pipelines.dispatch.work import Unit
+from pipelines.dispatch.pool import Failure
+from pipelines.dispatch.work import Ref, Unit
 
 
 class RayTransport:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pipelines.dispatch.pool import Ref, WorkPool
-from pipelines.dispatch.work import Event, Tick
+from pipelines.dispatch.pool import WorkPool
+from pipelines.dispatch.work import Event, Ref, Tick
 
 Wait = Callable[[list[Ref], float], list[Ref]]
 """`(references, timeout in seconds) -> those that are finished`; without references it sleeps."""

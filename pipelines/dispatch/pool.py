@@ -1,20 +1,19 @@
 """Hands units of work to workers that may die, stall or fail, and loses none.
 
 A state machine over injected I/O: a run gives it Ray, a test gives it a script. Workers pull: each has at most
-`window` units, refilled as they come back, so no static share can straggle.
+`window` units and does `concurrency` of them at once, refilled as they come back, so no static share can straggle.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Unit
-
-Ref = Hashable
-"""A result to come."""
+from pipelines.dispatch.sharing import shares
+from pipelines.dispatch.slot import Held, Slot, SlotState
+from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Ref, Unit
 
 
 class Failure(StrEnum):
@@ -27,7 +26,10 @@ class Failure(StrEnum):
 
 
 class Transport(Protocol):
-    """The I/O of a pool. Nothing here blocks but `fetch`, which is called for finished results only."""
+    """The I/O of a pool. Nothing here blocks but `fetch`, which is called for finished results only.
+
+    A worker that does several units at once raises the failure of one from the call of that one alone.
+    """
 
     def create(self, name: str) -> Any: ...
     def load(self, worker: Any) -> Ref: ...
@@ -41,9 +43,12 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """Patience of a pool; seconds where the name says so."""
+    """Measure and patience of a pool; seconds where the name says so."""
 
+    concurrency: int = 1
+    """Units that a worker does at once."""
     window: int = 2
+    """Units that it holds, those at hand for when it is done with others included."""
     min_workers: int = 1
     max_attempts: int = 5
     max_restarts: int = 5
@@ -52,33 +57,6 @@ class PoolLimits:
     progress_interval_s: float = 5.0
     backoff_s: float = 1.0
     max_backoff_s: float = 30.0
-
-
-class SlotState(StrEnum):
-    WAITING = "waiting"
-    STARTING = "starting"
-    READY = "ready"
-    RETIRED = "retired"
-
-
-@dataclass
-class _Slot:
-    """A place for one worker at a time; `deaths` counts those lost in a row without finished work."""
-
-    index: int
-    state: SlotState = SlotState.WAITING
-    worker: Any = None
-    name: str = ""
-    incarnation: int = 0
-    deaths: int = 0
-    since: float = 0.0
-    """When it entered its state; for WAITING, when it may start again."""
-    running: dict[Ref, Unit] = field(default_factory=dict)
-    progress_ref: Ref | None = None
-    progress_asked: float = 0.0
-    progress_seen: Any = None
-    last_progress: float = 0.0
-    head_since: float = 0.0
 
 
 _DATA_ATTEMPTS = 2
@@ -102,12 +80,14 @@ class WorkPool:
         self.name = name
         self.reports: dict[str, Any] = {}
         """What each living worker said of itself when it was ready."""
+        self.progress: dict[str, Any] = {}
+        """What each living worker last said of how far it is; none that was never asked."""
         self._transport = transport
         self._limits = limits
         self._clock = clock
         self._queue: deque[Unit] = deque()
-        self._slots = [_Slot(index) for index in range(size)]
-        self._owner: dict[Ref, _Slot] = {}
+        self._slots = [Slot(index) for index in range(size)]
+        self._owner: dict[Ref, Slot] = {}
         self._ever_ready = False
 
     def add(self, unit: Unit) -> None:
@@ -120,7 +100,7 @@ class WorkPool:
 
     @property
     def idle(self) -> bool:
-        return not self._queue and not any(slot.running for slot in self._slots)
+        return not self._queue and not any(slot.held for slot in self._slots)
 
     def counts(self) -> dict[str, int]:
         return {str(state): sum(slot.state is state for slot in self._slots) for state in SlotState}
@@ -139,10 +119,11 @@ class WorkPool:
                 self._start(slot)
             elif slot.state is SlotState.STARTING and now - slot.since > self._limits.start_timeout_s:
                 yield from self._retire(slot, f"not ready within {self._limits.start_timeout_s:.0f} s")
-            elif slot.state is SlotState.READY and slot.running:
+            elif slot.state is SlotState.READY and slot.held:
                 yield from self._watch(slot)
         if refill:
-            self._refill()
+            for slot, unit in shares(self._queue, self._slots, self._limits.concurrency, self._limits.window):
+                self._hand_out(slot, unit)
 
     def settle(self, ref: Ref) -> Iterator[Event]:
         """Take the outcome of a finished reference.
@@ -160,11 +141,8 @@ class WorkPool:
         if ref == slot.progress_ref:
             slot.progress_ref = None
             self._note_progress(slot, value)
-        elif ref in slot.running:
-            unit = slot.running.pop(ref)
-            now = self._clock()
-            seconds = now - slot.head_since
-            slot.head_since = slot.last_progress = now
+        elif ref in slot.held:
+            unit, seconds = self._take_back(slot, ref)
             slot.deaths = 0
             yield Finished(self.name, unit, value, slot.name, seconds)
         else:
@@ -180,35 +158,31 @@ class WorkPool:
             slot.worker, slot.state = None, SlotState.RETIRED
         self._owner.clear()
 
-    def _start(self, slot: _Slot) -> None:
+    def _start(self, slot: Slot) -> None:
         slot.incarnation += 1
         slot.name = f"{self.name}-{slot.index}" + (f"-{slot.incarnation}" if slot.incarnation > 1 else "")
         slot.worker = self._transport.create(slot.name)
         slot.state, slot.since = SlotState.STARTING, self._clock()
         self._owner[self._transport.load(slot.worker)] = slot
 
-    def _refill(self) -> None:
-        """A first unit for every ready worker, then a second to have at hand.
-
-        The second is not given out once the queue is shorter than the pool: at the end of a run a unit should wait for
-        the first worker that is free, not behind a certain one.
-        """
-        ready = [slot for slot in self._slots if slot.state is SlotState.READY]
-        for depth in range(self._limits.window):
-            for slot in ready:
-                if not self._queue or (depth > 0 and len(self._queue) < len(ready)):
-                    return
-                if len(slot.running) == depth:
-                    self._hand_out(slot, self._queue.popleft())
-
-    def _hand_out(self, slot: _Slot, unit: Unit) -> None:
-        if not slot.running:
-            slot.head_since = slot.last_progress = slot.progress_asked = self._clock()
+    def _hand_out(self, slot: Slot, unit: Unit) -> None:
+        now = self._clock()
+        if not slot.held:
+            slot.last_progress = slot.progress_asked = now
         ref = self._transport.call(slot.worker, unit)
-        slot.running[ref] = unit
+        slot.held[ref] = Held(unit)
+        slot.begin(self._limits.concurrency, now)
         self._owner[ref] = slot
 
-    def _watch(self, slot: _Slot) -> Iterator[Event]:
+    def _take_back(self, slot: Slot, ref: Ref) -> tuple[Unit, float]:
+        """The unit, and the seconds since the worker could start on it; whatever came of it is a sign of life."""
+        now = self._clock()
+        held = slot.held.pop(ref)
+        slot.last_progress = now
+        slot.begin(self._limits.concurrency, now)
+        return held.unit, now - (now if held.began is None else held.began)
+
+    def _watch(self, slot: Slot) -> Iterator[Event]:
         """Ask a busy worker how far it is; one that shows no progress for too long is killed.
 
         Ray never reports a stopped process, so this is the only thing that ends such a wait.
@@ -216,44 +190,45 @@ class WorkPool:
         now = self._clock()
         silent = now - slot.last_progress
         if silent > self._limits.stall_timeout_s:
-            unit = next(iter(slot.running.values()))
+            first, *others = slot.units
+            work = f"{first.id} and {len(others)} more" if others else first.id
             answers = "did not answer" if slot.progress_ref is not None else "made no progress"
-            yield from self._bury(slot, f"{answers} for {silent:.0f} s while doing {unit.id}", kind="stalled")
+            yield from self._bury(slot, f"{answers} for {silent:.0f} s while doing {work}", kind="stalled")
         elif slot.progress_ref is None and now - slot.progress_asked >= self._limits.progress_interval_s:
             slot.progress_asked = now
             slot.progress_ref = self._transport.progress(slot.worker)
             self._owner[slot.progress_ref] = slot
 
-    def _note_progress(self, slot: _Slot, value: Any) -> None:
-        if value != slot.progress_seen:
-            slot.progress_seen, slot.last_progress = value, self._clock()
+    def _note_progress(self, slot: Slot, value: Any) -> None:
+        if value != self.progress.get(slot.name):
+            self.progress[slot.name], slot.last_progress = value, self._clock()
 
-    def _failed(self, slot: _Slot, ref: Ref, error: Exception) -> Iterator[Event]:
+    def _failed(self, slot: Slot, ref: Ref, error: Exception) -> Iterator[Event]:
         failure, text = self._transport.classify(error), self._transport.describe(error)
-        unit = slot.running.get(ref)
         if failure is Failure.INFRA:
             yield from self._bury(slot, text, kind="died")
             return
-        if unit is None and self._ever_ready:  # it loads elsewhere; a GPU may still hold its dead owner's memory
+        loading = ref not in slot.held
+        if loading and self._ever_ready:  # it loads elsewhere; a GPU may still hold its dead owner's memory
             yield from self._bury(slot, text, kind="failed to start")
             return
-        if unit is None or failure is Failure.FATAL:
+        if loading or failure is Failure.FATAL:
             raise FatalError(f"{slot.name}: {text}")
-        del slot.running[ref]
-        slot.head_since = slot.last_progress = self._clock()
+        unit, _ = self._take_back(slot, ref)
         yield Incident(self.name, "failed", slot.name, f"{unit.id} failed: {text}", {"unit": unit.id})
-        yield from self._retry(replace(unit, failures=unit.failures + 1), text)
+        yield from self._retry(replace(unit, failures=unit.failures + 1), text, proven=True)
 
-    def _bury(self, slot: _Slot, reason: str, kind: str) -> Iterator[Event]:
+    def _bury(self, slot: Slot, reason: str, kind: str) -> Iterator[Event]:
         """The worker is lost: its work goes back to the front of the queue and a new worker takes the place."""
         units = self._dismiss(slot)
         slot.deaths += 1
         text = f"{reason}; its {len(units)} unit(s) go to others" if units else reason
         yield Incident(self.name, kind, slot.name, text, {"units": [unit.id for unit in units]})
-        for unit in reversed(units[1:]):
-            self._queue.appendleft(unit)
-        if units:  # only the running one may have been the cause
-            yield from self._retry(replace(units[0], losses=units[0].losses + 1), reason)
+        # Only those that it was at may have been the cause.
+        suspects, innocent = units[: self._limits.concurrency], units[self._limits.concurrency :]
+        self._queue.extendleft(reversed(innocent))
+        for unit in reversed(suspects):
+            yield from self._retry(replace(unit, losses=unit.losses + 1), reason, proven=len(suspects) == 1)
         if slot.deaths > self._limits.max_restarts:
             yield from self._retire(
                 slot, f"died {slot.deaths} times in a row without finishing any work; last: {reason}"
@@ -262,19 +237,19 @@ class WorkPool:
             pause = min(self._limits.max_backoff_s, self._limits.backoff_s * 2 ** (slot.deaths - 1))
             slot.state, slot.since = SlotState.WAITING, self._clock() + pause
 
-    def _dismiss(self, slot: _Slot) -> list[Unit]:
+    def _dismiss(self, slot: Slot) -> list[Unit]:
         """Kill the worker and forget what it owed; returns its units."""
         self._transport.kill(slot.worker)
         self._owner = {ref: owner for ref, owner in self._owner.items() if owner is not slot}
         self.reports.pop(slot.name, None)
-        units = list(slot.running.values())
-        slot.running, slot.progress_ref, slot.progress_seen, slot.worker = {}, None, None, None
+        self.progress.pop(slot.name, None)
+        units = slot.units
+        slot.held, slot.progress_ref, slot.worker = {}, None, None
         return units
 
-    def _retire(self, slot: _Slot, reason: str) -> Iterator[Event]:
+    def _retire(self, slot: Slot, reason: str) -> Iterator[Event]:
         if slot.worker is not None:
-            for unit in reversed(self._dismiss(slot)):
-                self._queue.appendleft(unit)
+            self._queue.extendleft(reversed(self._dismiss(slot)))
         slot.state = SlotState.RETIRED
         yield Incident(self.name, "retired", slot.name, reason)
         left = sum(other.state is not SlotState.RETIRED for other in self._slots)
@@ -285,10 +260,12 @@ class WorkPool:
                 "What is finished is recorded; the same command resumes the run."
             )
 
-    def _retry(self, unit: Unit, reason: str) -> Iterator[Event]:
-        """Back to the front; a unit of many that was involved twice is taken apart to find the guilty item."""
+    def _retry(self, unit: Unit, reason: str, *, proven: bool) -> Iterator[Event]:
+        """Back to the front; a unit of many that is `proven` to be the cause is taken apart to find the guilty item."""
         exhausted = unit.failures >= _DATA_ATTEMPTS or unit.losses >= self._limits.max_attempts
-        if len(unit.items) > 1 and (exhausted or unit.failures or unit.losses >= 2):
+        if not proven:
+            self._queue.appendleft(unit)
+        elif len(unit.items) > 1 and (exhausted or unit.failures or unit.losses >= 2):
             self._queue.extendleft(reversed(unit.split()))
         elif exhausted:
             yield GivenUp(self.name, unit, reason)

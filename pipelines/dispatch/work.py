@@ -1,14 +1,19 @@
 """What is handed out, and what comes of it."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+Ref = Hashable
+"""A result to come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A piece of work that one worker does in one call.
 
-    `losses` counts workers that died over it, `failures` the times that the work itself raised.
+    `losses` counts workers that died while they were at it, perhaps at others too; `failures` the times that the work
+    itself raised.
     """
 
     id: str
@@ -27,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A worker did its unit. `seconds` run from the moment the worker could start on it."""
+    """A worker did its unit. `seconds` run from the moment the worker could start on it, being at others or not."""
 
     pool: str
     unit: Unit

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from pipelines.dispatch.pool import Failure, Ref
-from pipelines.dispatch.work import Unit
+from pipelines.dispatch.pool import Failure
+from pipelines.dispatch.work import Ref, Unit
 
 
 class Died(Exception):
@@ -22,16 +23,21 @@ class FakeWorker:
     name: str
     alive: bool = True
     stopped: bool = False
-    busy_until: float = 0.0
+    busy_until: list[float] = field(default_factory=list)
+    """When each of the units that it does at once is over."""
     steps: int = 0
 
 
 @dataclass
 class ScriptTransport:
-    """`behave(worker, unit)` returns seconds, or raises what the call is to raise; a stopped worker never answers."""
+    """`behave(worker, unit)` returns seconds, or raises what the call is to raise; a stopped worker never answers.
+
+    A worker does `concurrency` units at once and those beyond in the order in which it got them.
+    """
 
     behave: Callable[[FakeWorker, Unit], float] = lambda worker, unit: 1.0
     startup: Callable[[FakeWorker], float] = lambda worker: 0.0
+    concurrency: int = 1
     now: float = 0.0
     workers: list[FakeWorker] = field(default_factory=list)
     calls: list[tuple[str, Unit]] = field(default_factory=list)
@@ -42,7 +48,7 @@ class ScriptTransport:
         return self.now
 
     def create(self, name: str) -> FakeWorker:
-        self.workers.append(FakeWorker(name))
+        self.workers.append(FakeWorker(name, busy_until=[0.0] * self.concurrency))
         return self.workers[-1]
 
     def load(self, worker: FakeWorker) -> Ref:
@@ -53,13 +59,13 @@ class ScriptTransport:
 
     def call(self, worker: FakeWorker, unit: Unit) -> Ref:
         self.calls.append((worker.name, unit))
-        start = max(self.now, worker.busy_until)
+        start = max(self.now, heappop(worker.busy_until))
         try:
             seconds, value = self.behave(worker, unit), [f"{item} by {worker.name}" for item in unit.items]
         except Exception as error:  # noqa: BLE001
             seconds, value = 1.0, error
-        worker.busy_until = start + seconds
-        return self._promise(worker.busy_until, worker, value)
+        heappush(worker.busy_until, start + seconds)
+        return self._promise(start + seconds, worker, value)
 
     def progress(self, worker: FakeWorker) -> Ref:
         worker.steps += 1

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import ray.exceptions as rx
 
+from actors.engine.service import EngineBroken
 from actors.models import ModelError
 from grading import GraderBroken
 from pipelines.dispatch.failures import classify, describe
@@ -74,6 +75,12 @@ def test_our_fatal_errors_stay_fatal_and_keep_their_text_across_processes(cause:
     error = raised_in_an_actor(pickle.loads(pickle.dumps(cause)))
     assert classify(error) is Failure.FATAL
     assert describe(error) == str(cause)
+
+
+def test_an_engine_that_can_do_no_more_is_the_fault_of_its_process_and_not_of_the_work() -> None:
+    error = raised_in_an_actor(pickle.loads(pickle.dumps(EngineBroken("AcceleratorError: CUDA error"))))
+    assert classify(error) is Failure.INFRA
+    assert describe(error) == "EngineBroken: AcceleratorError: CUDA error"
 
 
 def test_an_error_of_the_work_is_described_without_its_traceback() -> None:

@@ -1,0 +1,51 @@
+"""A place for one worker at a time, and what that worker has in hand."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pipelines.dispatch.work import Ref, Unit
+
+
+class SlotState(StrEnum):
+    WAITING = "waiting"
+    STARTING = "starting"
+    READY = "ready"
+    RETIRED = "retired"
+
+
+@dataclass(slots=True)
+class Held:
+    """A unit with a worker; `began` is when the worker could start on it, None for what is only at hand."""
+
+    unit: Unit
+    began: float | None = None
+
+
+@dataclass
+class Slot:
+    """A place for one worker at a time; `deaths` counts those lost in a row without finished work."""
+
+    index: int
+    state: SlotState = SlotState.WAITING
+    worker: Any = None
+    name: str = ""
+    incarnation: int = 0
+    deaths: int = 0
+    since: float = 0.0
+    """When it entered its state; for WAITING, when it may start again."""
+    held: dict[Ref, Held] = field(default_factory=dict)
+    """In the order in which they were handed out."""
+    progress_ref: Ref | None = None
+    progress_asked: float = 0.0
+    last_progress: float = 0.0
+
+    @property
+    def units(self) -> list[Unit]:
+        return [held.unit for held in self.held.values()]
+
+    def begin(self, concurrency: int, now: float) -> None:
+        """The worker is at its first `concurrency` units."""
+        for held in list(self.held.values())[:concurrency]:
+            if held.began is None:
+                held.began = now
