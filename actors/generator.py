@@ -3,12 +3,14 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 
+from actors.engine.build import EngineSettings, build_engine
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
+from actors.engine.service import EngineService
 from actors.models import ModelSpec
 from actors.resources import Placement, read_placement
 
@@ -18,7 +20,7 @@ class GeneratorSpec:
     """What a generator holds and what Ray promised it."""
 
     model: ModelSpec
-    batch_size: int
+    engine: EngineSettings
     num_cpus: int
     num_gpus: float
 
@@ -32,6 +34,7 @@ class GeneratorReport:
     device_name: str
     dtype: str
     attention: str
+    engine: str
     threads: int
     nice: int
     parameters: int
@@ -45,28 +48,27 @@ class GeneratorReport:
         gpu = f" (GPU {', '.join(self.placement.gpu_ids)})" if self.placement.gpu_ids else ""
         return (
             f"{self.device_name}{gpu} on {self.placement.address}, process {self.placement.pid}; {self.parameters / 1e6:.0f} M "
-            f"parameters in {self.dtype}, {self.attention} attention, {self.threads} threads, "
+            f"parameters in {self.dtype}, {self.attention} attention, {self.engine}, {self.threads} threads, "
             f"{self.memory_free / 2**30:.1f} of {self.memory_total / 2**30:.1f} GiB free; loaded in {self.load_seconds:.1f} s"
         )
 
 
 class Generator:
-    """Loads a model on demand and generates with it."""
+    """Loads a model on demand and generates with it, for several callers at once."""
 
     def __init__(self, spec: GeneratorSpec) -> None:
         self._spec = spec
-        self._engine: Any = None
+        self._service: EngineService | None = None
 
     def load(self) -> GeneratorReport:
         """Load the model on the assigned device.
 
         Apart from the constructor, because an exception here reaches the driver as itself.
-        Raises PinningError, and ModelError naming why a model does not load.
+        Raises PinningError, ModelError naming why a model does not load, and ValueError where the engine cannot serve it.
         """
         import torch
         from transformers.utils import logging
 
-        from actors.engine.padded import PaddedEngine
         from actors.models import load_model
 
         logging.disable_progress_bar()  # bars of many actors only garble the driver's output
@@ -74,13 +76,9 @@ class Generator:
         placement = read_placement(self._spec.num_gpus)
         torch.set_num_threads(self._spec.num_cpus)
         loaded = load_model(self._spec.model)
-        self._engine = PaddedEngine(
-            loaded.model,
-            loaded.tokenizer,
-            batch_size=self._spec.batch_size,
-            eos_token_ids=loaded.eos_token_ids,
-            context_length=loaded.context_length,
-        )
+        engine = build_engine(loaded, self._spec.engine)
+        # A thread's own setting, and the service's thread is another than this one.
+        self._service = EngineService(engine, prepare=lambda: torch.set_num_threads(self._spec.num_cpus))
         on_gpu = loaded.device.type == "cuda"
         free, total = torch.cuda.mem_get_info(loaded.device) if on_gpu else _host_memory()
         return GeneratorReport(
@@ -89,6 +87,7 @@ class Generator:
             device_name=torch.cuda.get_device_name(loaded.device) if on_gpu else "CPU",
             dtype=str(loaded.dtype).removeprefix("torch."),
             attention=loaded.attention,
+            engine=type(engine).__name__,
             threads=torch.get_num_threads(),
             nice=os.nice(0),
             parameters=loaded.num_parameters,
@@ -99,19 +98,16 @@ class Generator:
             revision=loaded.revision,
         )
 
+    @ray.method(concurrency_group="generate")
     def generate(self, requests: Sequence[GenerationRequest], sampling: SamplingParams) -> list[Completion]:
-        """One completion a request, in order."""
-        import torch
-
-        torch.set_num_threads(
-            self._spec.num_cpus
-        )  # a thread's own setting, and Ray calls from another than it loaded in
-        return self._engine.generate(requests, sampling)
+        """One completion a request, in order. Raises as `EngineService.generate` does."""
+        assert self._service is not None, "load comes first"
+        return self._service.generate(requests, sampling)
 
     @ray.method(concurrency_group="health")
-    def progress(self) -> dict[str, int]:
-        """Counters that move while `generate` runs; answered by a thread of its own."""
-        return asdict(self._engine.progress) if self._engine is not None else {}
+    def progress(self) -> dict[str, Any]:
+        """Counters that move while the engine works; answered by a thread of its own. Empty before `load`."""
+        return self._service.stats() if self._service is not None else {}
 
 
 def _host_memory() -> tuple[int, int]:
@@ -120,4 +116,7 @@ def _host_memory() -> tuple[int, int]:
     return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
 
 
-GeneratorActor: Any = ray.remote(concurrency_groups={"health": 1})(Generator)  # type: ignore[call-overload]  # stubs lack it
+def generator_actor(calls: int) -> Any:
+    """The Ray actor class of a generator that serves so many `generate` calls at once. Ray fixes it with the class."""
+    groups = {"generate": calls, "health": 1}
+    return ray.remote(concurrency_groups=groups)(Generator)  # type: ignore[call-overload]  # stubs lack it

@@ -1,8 +1,7 @@
 """Evaluation: every problem to a completion, every completion to a verdict, every verdict into the journal."""
 
-import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
 from pipelines.dispatch.signals import StopFlag
+from pipelines.dispatch.units import make_units, plan_units
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
 from pipelines.problems import Problem, Prompt, check_context, prompt_hash
@@ -95,16 +95,18 @@ class Evaluation:
             plan = self._preflight(cluster)
             sampling = SamplingParams(**dict(config.sampling))
             self._console.say(f"sampling: {sampling}")
-            generators = generator_pool(config, plan, self._task.model, sampling)
+            units = plan_units(config.generation.batch_size, len(requests), plan.generators)
+            generators = generator_pool(config, plan, units, self._task.model, sampling)
             graders = grading_pool(config, plan)
-            for unit in make_units(requests, config.generation.batch_size, plan.generators):
+            for unit in make_units(requests, units.size):
                 generators.add(unit)
             try:
                 self._work(generators, graders, plan)
             finally:
                 generators.close()
                 graders.close()
-        return self._progress.throughput()
+        occupancy = mean_occupancy(generators.progress.values(), config.generation.batch_size)
+        return {**self._progress.throughput(), "mean_occupancy": occupancy}
 
     def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
@@ -197,19 +199,18 @@ class Evaluation:
             self._progress.start()
 
 
-def make_units(requests: Sequence[GenerationRequest], batch_size: int, workers: int) -> list[Unit]:
-    """Units of at most `batch_size`, the longest prompts first and alike in length, at least one for each worker."""
-    ordered = sorted(requests, key=lambda request: -len(request.prompt_ids))
-    size = min(batch_size, math.ceil(len(ordered) / workers))
-    return [
-        Unit(f"unit-{number}", tuple(ordered[first : first + size]))
-        for number, first in enumerate(range(0, len(ordered), size))
-    ]
+def mean_occupancy(progress: Iterable[Mapping[str, Any]], batch_size: int) -> float | None:
+    """The share of `batch_size` rows that got a token in a mean step; None where no generator told its steps."""
+    told = [counters for counters in progress if counters.get("steps")]
+    if not told:
+        return None
+    steps = sum(counters["steps"] for counters in told)
+    return round(sum(counters["tokens_sampled"] for counters in told) / (steps * batch_size), 3)
 
 
 def make_sample(item: Generated, verdict: Verdict | None, prompt: Prompt) -> Sample:
     """The journal line of a completion; without a verdict it is an error of the generation."""
-    made, problem = item.completion, item.problem
+    made, problem, timing = item.completion, item.problem, item.completion.timing
     verdict = verdict or Verdict(Outcome.ERROR, made.error or "no completion")
     return Sample(
         problem_id=made.problem_id,
@@ -228,7 +229,9 @@ def make_sample(item: Generated, verdict: Verdict | None, prompt: Prompt) -> Sam
         unit=item.unit.id,
         attempt=item.unit.attempt,
         actor=item.worker,
-        seconds=round(item.seconds, 3),
+        first_token_s=round(timing.first_token, 3) if timing else None,
+        seconds=round(timing.last_token if timing else item.seconds, 3),
+        policy_version=made.policy_version,
     )
 
 

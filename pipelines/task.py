@@ -92,6 +92,7 @@ def describe(config: EvalConfig) -> str:
     """What `evaluate` would do, for --dry-run: nothing is started and nothing written."""
     task = prepare(config)
     path = run_folder_path(config)
+    batches = config.generation
     lengths = sorted(len(prompt.token_ids) for prompt in task.prompts.values())
     first = next(iter(task.prompts.values()))
     samples = path / "samples.jsonl"
@@ -102,7 +103,7 @@ def describe(config: EvalConfig) -> str:
             f"problems    {len(task.problems)} from {task.source}",
             f"prompts     {lengths[0]} to {lengths[-1]} tokens, median {lengths[len(lengths) // 2]}",
             f"sampling    {SamplingParams(**dict(config.sampling))}",
-            f"batches     of at most {config.generation.batch_size} completions on each actor",
+            f"batches     of {batches.batch_size} rows on each actor, policy {batches.policy}, engine {batches.engine}",
             f"run folder  {path} ({known})",
             f"first prompt, {len(first.token_ids)} tokens:",
             first.text,

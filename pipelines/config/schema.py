@@ -11,6 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 Auto = Literal["auto"]
 
 
+def _positive_or_auto(value: int | Auto) -> int | Auto:
+    if value != "auto" and value < 1:
+        raise ValueError("must be at least 1, or auto")
+    return value
+
+
 class Section(BaseModel):
     """One block of a configuration file. `shorthand` is the key that a bare value stands for (`model: NAME`)."""
 
@@ -128,9 +134,37 @@ class SamplingConfig(Section):
 
 
 class GenerationConfig(Section):
-    """How completions are batched."""
+    """How completions are batched. Nothing here changes what a run finds, but for rounding."""
 
-    batch_size: int = Field(32, ge=1, description="completions that an actor generates at once")
+    engine: Literal["auto", "continuous", "padded"] = Field(
+        "auto", description="auto: continuous where it supports the model, else padded, which takes any"
+    )
+    policy: Literal["continuous", "static", "dynamic"] = Field(
+        "continuous",
+        description="when waiting requests start: continuous: as soon as a place is free; static: when the whole batch "
+        "is done; dynamic: at any time, but a new batch waits for company",
+    )
+    batch_size: int = Field(32, ge=1, description="rows that an actor runs at once, under every policy")
+    token_budget: int | Auto = Field(
+        "auto", description="tokens that one step runs through the model, pieces of prompts beside the rows' newest"
+    )
+    kv_cache_tokens: int | Auto = Field(
+        "auto", description="tokens whose keys and values are kept; auto: as free memory allows"
+    )
+    kv_admission: Literal["optimistic", "worst_case"] = Field(
+        "optimistic",
+        description="optimistic: rows start by their expected length, and the newest are run again where it was wrong; "
+        "worst_case: by their longest",
+    )
+    dynamic_window_ms: float = Field(
+        10.0, ge=0, description="policy dynamic: the first request waits at most so long for company"
+    )
+    dynamic_requests: int = Field(16, ge=1, description="policy dynamic: so many start without waiting longer")
+
+    @field_validator("token_budget", "kv_cache_tokens")
+    @classmethod
+    def _at_least_one(cls, value: int | Auto) -> int | Auto:
+        return _positive_or_auto(value)
 
 
 class GeneratorsConfig(Section):
@@ -150,9 +184,7 @@ class GeneratorsConfig(Section):
     @field_validator("num_actors", "cpus_per_actor")
     @classmethod
     def _at_least_one(cls, value: int | Auto) -> int | Auto:
-        if value != "auto" and value < 1:
-            raise ValueError("must be at least 1, or auto")
-        return value
+        return _positive_or_auto(value)
 
     @field_validator("gpus_per_actor")
     @classmethod

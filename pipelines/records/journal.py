@@ -23,7 +23,9 @@ class JournalError(Exception):
 class Sample:
     """One graded completion. `verdict` is correct, wrong, unparsed, timeout or error.
 
-    `seconds` are of the unit that the sample was generated in; `unit` and `attempt` tell which one.
+    `first_token_s` and `seconds`, up to the last token, run from its arrival at the engine; the time that it waited there
+    for a place is in both. A sample without a token has no first one, and the seconds of its unit; `unit` and `attempt`
+    tell which one that was. `policy_version` is that of the weights that its first token came from.
     """
 
     problem_id: str
@@ -42,6 +44,7 @@ class Sample:
     unit: str = ""
     attempt: int = 1
     actor: str = ""
+    first_token_s: float | None = None
     seconds: float = 0.0
     policy_version: int = 0
     v: int = SCHEMA_VERSION

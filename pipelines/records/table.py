@@ -27,9 +27,11 @@ def result_table(summary: Mapping[str, Any]) -> str:
         )
     speed = summary.get("throughput")
     if speed and speed["seconds"]:
-        lines.append(
+        line = (
             f"throughput   {speed['tokens_per_s']:.0f} tokens/s, {speed['samples']} samples in {speed['seconds']:.0f} s"
         )
+        occupancy = speed.get("mean_occupancy")
+        lines.append(line if occupancy is None else f"{line}, mean occupancy {occupancy:.0%}")
     if summary["n"] < summary["planned"]:
         lines.append(f"unfinished   {summary['n']} of {summary['planned']} samples are there")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The generator as a real Ray actor: pinned, reporting, answering while it works."""
+"""The generator as a real Ray actor: pinned, reporting, serving many calls at once, answering while it works."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from actors.engine.build import EngineSettings
 from actors.engine.requests import GenerationRequest, SamplingParams
-from actors.generator import GeneratorActor, GeneratorReport, GeneratorSpec
+from actors.generator import GeneratorReport, GeneratorSpec, generator_actor
 from actors.models import ModelError, ModelSpec
 from actors.resources import PinningError, Placement, actor_options, shared_gpus
 from tests.actors.engine.tiny import save_checkpoint
@@ -22,8 +23,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(checkpoint: Path, num_gpus: float, num_cpus: int = 1, **options: Any) -> Any:
     model = ModelSpec(str(checkpoint), device="cpu", dtype="float32")
-    spec = GeneratorSpec(model, batch_size=4, num_cpus=num_cpus, num_gpus=num_gpus)
-    return GeneratorActor.options(**actor_options(num_cpus, num_gpus) | options).remote(spec)
+    spec = GeneratorSpec(model, EngineSettings(engine="padded", batch_size=64), num_cpus, num_gpus)
+    return generator_actor(calls=8).options(**actor_options(num_cpus, num_gpus) | options).remote(spec)
 
 
 @pytest.fixture
@@ -68,6 +69,8 @@ def test_an_actor_without_gpus_sees_none_and_uses_the_cores_it_has(checkpoint: P
     (report,) = reports(actors)
     assert report.placement.gpu_ids == ()
     assert (report.threads, report.device, report.dtype, report.context_length) == (2, "cpu", "float32", 512)
+    assert report.engine == "PaddedEngine"
+    assert "PaddedEngine" in str(report)
     assert report.placement.pid != os.getpid()
     assert report.memory_total > report.memory_free > 0
 
@@ -89,21 +92,28 @@ def test_a_model_that_does_not_load_gives_its_own_error(tmp_path: Path, actors: 
         ray.get(actors[0].load.remote(), timeout=120)
 
 
-def test_progress_is_answered_while_a_unit_is_generated(checkpoint: Path, actors: list[Any]) -> None:
+def test_calls_at_the_same_time_share_batches_and_progress_is_answered_meanwhile(
+    checkpoint: Path, actors: list[Any]
+) -> None:
     import ray
 
     actors.append(start(checkpoint, 0))
     reports(actors)
     requests = [GenerationRequest(f"p{n}", 0, (5, 6, 7 + n)) for n in range(64)]
-    work = actors[0].generate.remote(requests, SamplingParams(temperature=1.0, max_new_tokens=400))
+    sampling = SamplingParams(temperature=1.0, max_new_tokens=400)
+    pieces = [requests[first : first + 8] for first in range(0, 64, 8)]
+    work = [actors[0].generate.remote(piece, sampling) for piece in pieces]
     seen = []
-    while not ray.wait([work], timeout=0)[0]:
+    while not ray.wait([work[-1]], timeout=0)[0]:
         seen.append(ray.get(actors[0].progress.remote(), timeout=30)["tokens_sampled"])
-    completions = ray.get(work)
-    assert [made.problem_id for made in completions] == [request.problem_id for request in requests]
+    done = ray.get(work)
+    for piece, completions in zip(pieces, done, strict=True):
+        assert [made.problem_id for made in completions] == [request.problem_id for request in piece]
     assert len(set(seen)) > 3
     assert seen == sorted(seen)
-    assert ray.get(actors[0].progress.remote())["tokens_sampled"] == sum(len(made.token_ids) for made in completions)
+    told = ray.get(actors[0].progress.remote())
+    assert told["tokens_sampled"] == sum(len(made.token_ids) for completions in done for made in completions)
+    assert told["tokens_sampled"] > 10 * told["steps"]  # one call alone has eight rows, and fewer as they end
 
 
 def test_gpus_of_the_same_number_on_two_nodes_are_two_gpus() -> None:

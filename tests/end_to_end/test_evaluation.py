@@ -27,6 +27,7 @@ def test_every_problem_has_one_sample_with_verdict_and_provenance(run: Path) -> 
     assert len(texts(run)) == 40
     assert {row["verdict"] for row in rows} <= {"correct", "wrong", "unparsed"}
     assert all(row["finish_reason"] in ("eos", "length") and row["actor"] == "generator-0" for row in rows)
+    assert all(0 < row["first_token_s"] <= row["seconds"] and row["policy_version"] == 0 for row in rows)
     summary = json.loads((run / "summary.json").read_text())
     assert summary["n"] == summary["planned"] == 40
     assert sum(summary["verdicts"].values()) == 40

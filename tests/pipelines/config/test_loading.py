@@ -104,6 +104,9 @@ def test_a_word_without_an_equals_sign_is_explained() -> None:
         ("generators.gpus_per_actor=0.4", "a share 1/k"),
         ("generators.num_actors=0", "at least 1, or auto"),
         ("generators.num_actors=several", "or 'auto'"),
+        ("generation.token_budget=0", "at least 1, or auto"),
+        ("generation.kv_cache_tokens=much", "or 'auto'"),
+        ("generation.policy=staic", "did you mean 'static'?"),
         ("prompt.template=hello", "must contain {problem}"),
         ("sampling.temperature=-1", "greater than or equal to 0"),
         ("sampling.temperature=.nan", "finite"),
@@ -141,7 +144,14 @@ def test_settings_of_speed_and_place_do_not_belong_to_the_identity_of_a_run() ->
     changed = load_config(
         EvalConfig,
         None,
-        ["generation.batch_size=3", "generators.num_actors=2", "cluster.address=local", "grading.num_workers=3"],
+        [
+            "generation.batch_size=3",
+            "generation.engine=padded",
+            "generation.kv_cache_tokens=4096",
+            "generators.num_actors=2",
+            "cluster.address=local",
+            "grading.num_workers=3",
+        ],
     )
     assert result_settings(changed) == known
     for override in ("sampling.seed=1", "model.dtype=float32", "grading.extraction=strict", "data.limit=5"):

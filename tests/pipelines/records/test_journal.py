@@ -39,6 +39,14 @@ def test_what_was_appended_is_read_back_equal(tmp_path: Path) -> None:
     assert list(Journal(tmp_path / "samples.jsonl").samples.values()) == samples("a", "b")
 
 
+def test_a_journal_written_before_a_field_was_added_is_read(tmp_path: Path) -> None:
+    row = asdict(SAMPLE)
+    for added in ("first_token_s", "policy_version"):
+        del row[added]
+    (tmp_path / "samples.jsonl").write_text(json.dumps(row) + "\n")
+    assert Journal(tmp_path / "samples.jsonl").samples == {SAMPLE.key: SAMPLE}
+
+
 def test_a_key_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "samples.jsonl")
     journal.append(samples("a"))

@@ -76,6 +76,15 @@ def test_groups_cover_every_labelled_sample_once() -> None:
     assert {name: cell["n"] for name, cell in found["by_level"].items()} == {"1": 1, "2": 2, "5": 1}
 
 
+@pytest.mark.parametrize(
+    ("known", "end"), [({}, "in 20 s"), ({"mean_occupancy": 0.874}, "in 20 s, mean occupancy 87%")]
+)
+def test_the_table_shows_how_full_the_batches_were_where_it_is_known(known: dict, end: str) -> None:
+    speed = {"samples": 5, "tokens": 100, "seconds": 20.0, "tokens_per_s": 5.0, **known}
+    lines = result_table({**summarise(rows(), 5), "model": "m", "data": "d", "throughput": speed}).splitlines()
+    assert f"throughput   5 tokens/s, 5 samples {end}" in lines
+
+
 def test_the_table_shows_faults_and_what_is_missing() -> None:
     text = result_table({**summarise(rows(), 8), "model": "m", "data": "d"})
     assert "1 timeout, 1 error" in text

@@ -1,0 +1,52 @@
+"""How requests are cut into units, and how many units a generator holds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from actors.engine.requests import GenerationRequest
+from pipelines.dispatch.work import Unit
+
+BATCH_SHARE = 16
+"""A unit is at most this part of a batch: it comes back, and is recorded, when its longest completion is done, and the
+places of the others are filled by then from other units."""
+
+LARGEST_UNIT = 4
+"""Of more requests, most would wait as finished completions for the last one, and the engine would run out of work."""
+
+UNITS_A_WORKER = 64
+"""Units that each worker has at least in a run that is large enough, so that the last ones spread evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """Requests of a unit; units that a generator works on at once; units that it holds."""
+
+    size: int
+    concurrency: int
+    window: int
+
+
+def plan_units(batch_size: int, requests: int, workers: int) -> UnitPlan:
+    """Return units for `requests` in all, of which each of `workers` runs `batch_size` at once.
+
+    As many units as fill the batch are worked on at once, and as many again are at hand, so that the engine's own queue
+    holds the next ones whenever a place is free.
+    """
+    size = max(1, min(batch_size // BATCH_SHARE, LARGEST_UNIT, requests // (UNITS_A_WORKER * workers)))
+    concurrency = min(math.ceil(batch_size / size), max(1, math.ceil(requests / size)))
+    return UnitPlan(size, concurrency, 2 * concurrency)
+
+
+def make_units(requests: Sequence[GenerationRequest], size: int) -> list[Unit]:
+    """Units of at most `size`, the longest prompts first; all samples of a problem in one where they fit."""
+    ordered = sorted(requests, key=lambda request: (-len(request.prompt_ids), request.key))
+    cuts: list[list[GenerationRequest]] = [[]]
+    for _, group in groupby(ordered, key=lambda request: request.problem_id):
+        samples = list(group)
+        if len(cuts[-1]) + len(samples) > size:
+            cuts += [samples[first : first + size] for first in range(0, len(samples), size)]
+        else:
+            cuts[-1] += samples
+    return [Unit(f"unit-{number}", tuple(items)) for number, items in enumerate(filter(None, cuts))]
