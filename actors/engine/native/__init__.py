@@ -38,4 +38,4 @@ def _load() -> "tuple[Kernels | None, str | None]":
     except Unavailable as error:
         return None, str(error)
     except (OSError, AttributeError) as error:
-        return None, f"the native library cannot be loaded: {error}"
+        return None, f"the native library cannot be kept or loaded: {error}"

@@ -10,6 +10,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,12 +54,18 @@ def ensure_library() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if library := _find(folder, key):
         return library
-    with _turn(folder / f".{key}.lock"):
+    with _turn(folder / f".{key}.lock") as alone:
+        for leftover in folder.glob(f".{key}-*") if alone else ():
+            shutil.rmtree(leftover, ignore_errors=True)
         return _find(folder, key) or _build(compiler, folder, key)
 
 
 def _find_compiler() -> list[str]:
-    if chosen := shlex.split(os.environ.get("CXX", "")):
+    try:
+        chosen = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise Unavailable(f"CXX cannot be read as a command: {error}") from error
+    if chosen:
         if not shutil.which(chosen[0]):
             raise Unavailable(f"CXX names the compiler {chosen[0]}, which is not on this machine")
         return chosen
@@ -69,7 +76,7 @@ def _find_compiler() -> list[str]:
 
 
 def _key(compiler: list[str]) -> str:
-    parts = [*compiler, *FLAGS, _run([*compiler, "--version"], COMPILE_TIMEOUT), _processor(), version("torch")]
+    parts = [*compiler, *FLAGS, _run([*compiler, "--version"]), _processor(), version("torch")]
     for source in sorted(SOURCES.glob("*.[ch]pp")):
         parts += [source.name, source.read_text(encoding="utf-8")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -118,42 +125,52 @@ def _build(compiler: list[str], folder: Path, key: str) -> Path:
 
 def _check(library: Path) -> None:
     """Run the check in a process of its own, which a library that crashes cannot take along."""
-    root = SOURCES.parents[2]
-    path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "actors.engine.native.check", str(library)]
+    path = os.pathsep.join(filter(None, [str(SOURCES.parents[2]), os.environ.get("PYTHONPATH")]))
+    # -P keeps a package of the same name in the working folder from being imported instead.
+    command = [sys.executable, "-P", "-m", "actors.engine.native.check", str(library)]
     _run(command, CHECK_TIMEOUT, env={**os.environ, "PYTHONPATH": path})
 
 
-def _run(command: list[str], timeout: float = COMPILE_TIMEOUT, env: dict[str, str] | None = None) -> str:
+def _run(command: list[str], timeout: float | None = None, env: dict[str, str] | None = None) -> str:
+    timeout = timeout or COMPILE_TIMEOUT
     shown = shlex.join(command)
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            env=env,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"no end after {timeout:g} s: {shown}") from error
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        ended = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
-        raise Unavailable(f"{ended} from {shown}: {said[-1] if said else 'no message'}")
-    return done.stdout
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=env,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, complaints = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"no end after {timeout:g} s: {shown}") from error
+        finally:
+            if process.poll() is None:
+                # A compiler works in children of its own.
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        lines = complaints.strip().splitlines()
+        said = next((line for line in lines if "error" in line), lines[-1] if lines else "no message")
+        ended = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
+        raise Unavailable(f"{ended} from {shown}: {said}")
+    return output
 
 
 @contextmanager
-def _turn(path: Path) -> Iterator[None]:
+def _turn(path: Path) -> Iterator[bool]:
+    """Hold a lock; yield False where another process has not let go of it in time."""
     with path.open("w") as file:
         deadline = time.monotonic() + LOCK_TIMEOUT
-        while time.monotonic() < deadline:
+        alone = False
+        while not alone and time.monotonic() < deadline:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                alone = True
             except BlockingIOError:
                 time.sleep(0.05)
         # Closing the file releases the lock, as does the death of the process.
-        yield
+        yield alone

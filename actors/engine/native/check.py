@@ -37,13 +37,13 @@ def check(kernels: Kernels) -> None:
 def _check_rows(kernels: Kernels, x: Tensor, residual: Tensor, weight: Tensor) -> None:
     total = (x.float() + residual.float()).to(x.dtype).float()
     expected = total * (total.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight.float()
-    out = torch.empty_like(x)
+    out = _unwritten(x)
     kernels.add_rms_norm(x, residual, weight, out, 1e-5)
     _compare("add_rms_norm", out, expected)
     _compare("add_rms_norm", residual, total)
 
     gate, up = x.float().chunk(2, -1)
-    out = torch.empty_like(x[:, :24])
+    out = _unwritten(x[:, :24])
     kernels.silu_mul(x, out)
     _compare("silu_mul", out, torch.nn.functional.silu(gate) * up)
 
@@ -52,9 +52,9 @@ def _check_attention(kernels: Kernels, qkv: Tensor, angles: Tensor, kv_heads: in
     tokens, dtype = len(qkv), qkv.dtype
     heads = qkv.shape[1] // size - 2 * kv_heads
     cos, sin = angles.cos().repeat(1, 1, 2)[0], angles.sin().repeat(1, 1, 2)[0]
-    query = torch.empty(tokens, heads, size, dtype=dtype)
+    query = _unwritten(qkv.new_empty(tokens, heads, size))
     capacity = (tokens + BLOCK - 1) // BLOCK * BLOCK
-    keys, values = (torch.full((kv_heads, capacity, size), torch.nan, dtype=dtype) for _ in range(2))
+    keys, values = (_unwritten(qkv.new_empty(kv_heads, capacity, size)) for _ in range(2))
     kernels.rope_store(qkv, query, keys, values, cos, sin, torch.arange(tokens, dtype=torch.int32))
 
     split = qkv.float().view(tokens, -1, size)
@@ -62,7 +62,7 @@ def _check_attention(kernels: Kernels, qkv: Tensor, angles: Tensor, kv_heads: in
     turned = split[:, : heads + kv_heads] * cos.float()[:, None] + torch.cat((-high, low), -1) * sin.float()[:, None]
     turned = turned.to(dtype)
     _compare("rope_store", query, turned[:, :heads].float())
-    others = torch.full_like(keys, torch.nan), torch.full_like(values, torch.nan)
+    others = _unwritten(keys), _unwritten(values)
     slots = torch.arange(tokens, dtype=torch.int32)
     kernels.store_kv(turned[:, heads:], qkv.view(tokens, -1, size)[:, heads + kv_heads :], *others, slots)
 
@@ -76,11 +76,11 @@ def _check_attention(kernels: Kernels, qkv: Tensor, angles: Tensor, kv_heads: in
     ).transpose(0, 1)
     whole = torch.tensor([[0, tokens, tokens, 0, 0, 0]], dtype=torch.int32)
     for pool in ((keys, values), others):
-        out = torch.empty_like(query)
+        out = _unwritten(query)
         kernels.attend(query, *pool, out, whole, scale=0.3)
         _compare("attend", out, expected)
 
-    alone = torch.empty_like(query)
+    alone = _unwritten(query)
     for row in range(tokens):
         piece = torch.tensor([[row, 1, row + 1, 0, BLOCK, BLOCK]], dtype=torch.int32)
         kernels.attend(query, *others, alone, piece, scale=0.3)
@@ -112,6 +112,10 @@ def _check_sampling(kernels: Kernels, logits: Tensor) -> None:
             )[0]
             if not ids.equal(both[:, place]):
                 raise WrongLibrary("sample keeps other tokens")
+
+
+def _unwritten(like: Tensor) -> Tensor:
+    return torch.full_like(like, torch.nan, memory_format=torch.contiguous_format)
 
 
 def _compare(kernel: str, got: Tensor, expected: Tensor) -> None:

@@ -1,21 +1,24 @@
 """One library a machine, made once, checked, and done without where it cannot be had."""
 
+import ctypes
 import fnmatch
 import os
 import re
-import struct
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from actors.engine import native
 from actors.engine.native import build
-from actors.engine.native.kernels import Kernels
+from actors.engine.native.check import WrongLibrary, check
+from actors.engine.native.kernels import _SIGNATURES, Kernels
 
 ROOT = Path(__file__).parents[4]
 
@@ -171,15 +174,45 @@ def test_a_damaged_file_that_cannot_be_built_anew_is_a_reason(
 def test_a_library_that_fails_the_check_is_not_kept(
     library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part_of_log_2, wrong = struct.pack("<f", 0.693359375), struct.pack("<f", 0.7)
-    content = library.read_bytes()
-    assert part_of_log_2 in content
-    (tmp_path / "wrong.so").write_bytes(content.replace(part_of_log_2, wrong))
+    functions = ["thread_count", *(f"{name}_{suffix}" for name in _SIGNATURES for suffix in ("f32", "bf16"))]
+    idle = "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in functions)
+    command = [*build._find_compiler(), "-x", "c++", "-shared", "-fPIC", "-", "-o", str(tmp_path / "idle.so")]
+    subprocess.run(command, input=idle, text=True, check=True)
     # A second attempt, without OpenMP, would take the time of a second check.
-    monkeypatch.setenv(
-        "CXX", compiler(tmp_path, tmp_path / "wrong.so", 'case "$*" in *-O3*-fopenmp*) ;; *-O3*) exit 1;; esac')
-    )
-    assert re.search(r"exit code 1 .*(attend|silu_mul|sample) disagrees with torch", unavailable(cache))
+    before = 'case "$*" in *-O3*-fopenmp*) ;; *-O3*) exit 1;; esac'
+    monkeypatch.setenv("CXX", compiler(tmp_path, tmp_path / "idle.so", before))
+    assert re.search(r"exit code 1 .* disagrees with torch", unavailable(cache))
+
+
+@pytest.mark.parametrize("kernel", list(_SIGNATURES))
+def test_the_check_sees_a_small_fault_of_every_kernel(library: Path, kernel: str) -> None:
+    # Calls with the smallest fault that matters: the last row, or the last sequence, is left out.
+    faulty = Kernels(library)
+    for dtype, function in getattr(faulty, f"_{kernel}").items():
+        arguments = list(function.argtypes)
+        rows = {"attend": 7, "store_kv": 9, "rope_store": 10, "add_rms_norm": 4, "silu_mul": 2, "sample": 2}[kernel]
+        assert arguments[rows] is ctypes.c_int
+
+        def shorter(*given: Any, function: Any = function, rows: int = rows) -> Any:
+            return function(*given[:rows], given[rows] - 1, *given[rows + 1 :])
+
+        getattr(faulty, f"_{kernel}")[dtype] = shorter
+    check(Kernels(library))
+    with pytest.raises(WrongLibrary, match="attend" if kernel == "store_kv" else kernel):
+        check(faulty)
+
+
+def test_the_check_sees_a_row_that_depends_on_its_neighbours(library: Path) -> None:
+    class Sociable(Kernels):
+        def attend(
+            self, query: Tensor, keys: Tensor, values: Tensor, out: Tensor, sequences: Tensor, **how: Any
+        ) -> None:
+            super().attend(query, keys, values, out, sequences, **how)
+            if sequences[0, 1] > 1:
+                out[3] *= 1 + 2**-20
+
+    with pytest.raises(WrongLibrary, match="neighbours"):
+        check(Sociable(library))
 
 
 def test_without_openmp_one_thread_has_to_do(
