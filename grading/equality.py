@@ -14,12 +14,14 @@ import sympy
 from sympy import Expr
 from sympy.core.function import AppliedUndef
 
+from grading.bounds import height
 from grading.numeric import CHECKING, WORKING, NotComputable, evaluate
 from grading.series import is_finite
 
 TOLERANCE = 1e-40  # relative, at 60 digits: leaves 20 for cancellation inside the expressions
 VANISHING = 1e-30  # below this a difference may be cancellation noise, and 150 digits decide
 VANISHED = 1e-120
+MAX_NAMED_BITS = 10_000  # Python prints no integer beyond 4,300 digits
 POINTS = 10
 ENOUGH_POINTS = 3
 
@@ -120,8 +122,9 @@ def coordinate(name: str, index: int) -> Any:
 
 
 def without_functions(expression: Expr) -> Expr:
-    """`f(2)` of an unknown function is a variable of its own, and so is a series that cannot be added up."""
-    calls = {call for call in expression.atoms(AppliedUndef) if not is_finite(call)}
+    """`f(2)` of an unknown function is a variable of its own, and so is a series that cannot be added up. Calls with
+    numbers too long to be printed stay, so that nothing about them can be shown."""
+    calls = {call for call in expression.atoms(AppliedUndef) if not is_finite(call) and height(call) < MAX_NAMED_BITS}
     if not calls:
         return expression
     return expression.xreplace({call: sympy.Symbol(sympy.srepr(call)) for call in calls})

@@ -169,5 +169,6 @@ def last_mathematics(text: str) -> str | None:
 
 def last_number(text: str) -> str | None:
     """The last number that stands by itself in the final line; digits inside a formula are not an answer."""
-    numbers = NUMBER.findall(final_line(text))
+    line = final_line(text)
+    numbers = [] if r"\end{" in line else NUMBER.findall(line)  # an entry of a matrix is no answer
     return numbers[-1] if numbers else None

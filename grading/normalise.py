@@ -50,6 +50,7 @@ LEAD_IN = re.compile(rf"\\text\s*\{{\s*{ANSWER_IS}\}}\s*|{ANSWER_IS}", re.I)
 FRACTION_STYLES = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("*", "*"))
 WRAPPING_MACRO = re.compile(r"\\(?:boxed|fbox|ensuremath|mathbf|boldsymbol|bm|textbf|underline|mathit|bf|rm)\s*\{")
+BRACE = re.compile(r"\\.|[{}]", re.S)
 TEXT_MACRO = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|sc|up|md|normal)?|mbox|hbox|math(?:rm|bf|it|sf|tt|cal))\s*")
 
 
@@ -119,18 +120,13 @@ def strip_punctuation(text: str) -> str:
 def closing_brace(text: str, start: int) -> int:
     """Index of the brace that closes the one at `start`, or -1. Escaped braces (`\\{`) are characters of a set."""
     depth = 0
-    position = start
-    while position < len(text):
-        character = text[position]
-        if character == "\\":
-            position += 1
-        elif character == "{":
+    for match in BRACE.finditer(text, start):
+        if match.group() == "{":
             depth += 1
-        elif character == "}":
+        elif match.group() == "}":
             depth -= 1
             if depth == 0:
-                return position
-        position += 1
+                return match.start()
     return -1
 
 

@@ -58,6 +58,7 @@ def test_strict_extraction_takes_no_number_that_is_only_mentioned():
 def test_digits_inside_a_formula_are_not_the_last_number():
     assert extract("10^{10^{10}}") is None
     assert extract("3!!!") is None
+    assert extract(r"\begin{pmatrix} 1 & 2&3 \end{pmatrix}") is None
 
 
 MEGABYTE = 10**6
