@@ -25,7 +25,7 @@ from grading.kinds import (
     SetOperation,
     Text,
 )
-from grading.normalise import MAX_CHARACTERS, clean, spelling, words
+from grading.normalise import MAX_CHARACTERS, TEXT_MACRO, clean, spelling, words
 from grading.quantities import (
     match_base_ten,
     match_numerals,
@@ -40,6 +40,8 @@ from grading.verdict import Outcome, Verdict
 
 # `(B) 12`: a choice letter with the text of its option, which names no second choice.
 OPTION = re.compile(r"(?:\\text[a-z]*\{)?\(([A-Za-z])\)\}?(?!.*(?:\b(?:and|or)\b|\([A-Za-z]\)|[,;]))\s")
+PROSE = re.compile(r"[\w {}.,:;'()-]*[^\W\d_]{3}[\w {}.,:;'()-]*")
+ENUMERATION = re.compile(r",? and |, ?")
 CHOICE_WORD = re.compile(r"(?:\b(?:option|choice)\s+)(?=\(?[A-Za-z]\)?\W*$)", re.I)
 
 
@@ -66,7 +68,9 @@ def judge(answer: str, gold: str) -> Verdict:
     try:
         gold_value = read_answer(gold)
     except Unreadable:
-        return Verdict(Outcome.UNPARSED, "gold answer cannot be read", answer)
+        same = is_prose(gold) and is_prose(answer) and words(clean(answer)) == words(clean(gold))
+        outcome = Outcome.CORRECT if same else Outcome.UNPARSED
+        return Verdict(outcome, "same words" if same else "gold answer cannot be read", answer)
     if is_same_text(answer, gold, gold_value):
         return Verdict(Outcome.CORRECT, "same words", answer)
     try:
@@ -103,14 +107,35 @@ def is_same_text(answer: str, gold: str, gold_value: Answer) -> bool:
     return False
 
 
+def is_prose(text: str) -> bool:
+    """Whether a text is words and numbers without mathematics, such as `\\text{June 5}`."""
+    return PROSE.fullmatch(TEXT_MACRO.sub("", clean(text))) is not None
+
+
 def match(answer: Answer, gold: Answer) -> str:
     """The rule under which the two are equivalent, as a short phrase; empty where none applies."""
+    names, gold_names = named_values(answer), named_values(gold)
+    if names and gold_names:
+        same = names.keys() == gold_names.keys() and all(match(names[name], gold_names[name]) for name in names)
+        return "equal values by name" if same else ""
     if isinstance(answer, Labelled) or isinstance(gold, Labelled):
         return match_labelled(answer, gold)
     rule = RULES.get((type(answer), type(gold)))
     if rule is not None and (reason := rule(answer, gold)):
         return reason
     return match_sets(answer, gold)
+
+
+def named_values(answer: Answer) -> dict[str, Answer]:
+    """What each name stands for in `x = 1, y = 2` and `(x, y) = (1, 2)`; empty for anything else, and where a name
+    has two values."""
+    if isinstance(answer, Labelled) and isinstance(answer.value, Group) and answer.value.brackets == "()":
+        names = answer.label.strip("()").split(",")
+        return dict(zip(names, answer.value.items, strict=True)) if len(names) == len(answer.value.items) > 1 else {}
+    if isinstance(answer, Collection) and len(answer.items) > 1:
+        named = {item.label: item.value for item in answer.items if isinstance(item, Labelled)}
+        return named if len(named) == len(answer.items) else {}
+    return {}
 
 
 def match_labelled(answer: Answer, gold: Answer) -> str:
@@ -238,7 +263,11 @@ def match_ratio(answer: Quantity, gold: Colon) -> str:
 
 
 def match_texts(answer: Text, gold: Text) -> str:
-    return "same words" if answer.words == gold.words else ""
+    """The same words; several names between commas or `and` in any order."""
+    if answer.words == gold.words:
+        return "same words"
+    names, gold_names = (sorted(ENUMERATION.split(side.words)) for side in (answer, gold))
+    return "same names" if len(names) > 1 and names == gold_names else ""
 
 
 def match_letters(answer: Answer, gold: Answer) -> str:

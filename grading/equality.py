@@ -23,6 +23,8 @@ VANISHING = 1e-30  # below this a difference may be cancellation noise, and 150 
 VANISHED = 1e-120
 MAX_NAMED_BITS = 10_000  # Python prints no integer beyond 4,300 digits
 POINTS = 10
+WHOLE_POINTS = (-3, 0, 2)
+STEPS = (sympy.floor, sympy.ceiling)
 ENOUGH_POINTS = 3
 
 
@@ -51,7 +53,8 @@ def agreeing_points(left: Expr, right: Expr) -> int:
     left, right = without_functions(left), without_functions(right)
     complex_values = left.has(sympy.I) or right.has(sympy.I)
     compared = complex_agreements = 0
-    for point in points(left.free_symbols | right.free_symbols):
+    steps = left.has(*STEPS) or right.has(*STEPS)
+    for point in points(left.free_symbols | right.free_symbols, whole=steps):
         try:
             values = evaluate(left, point), evaluate(right, point)
             same = close(*values) or same_at_high_precision(left, right, point, *values)
@@ -105,10 +108,13 @@ def same_at_high_precision(left: Expr, right: Expr, point: dict[Expr, Any], a: A
     return bool(abs(evaluate(left, point, CHECKING) - evaluate(right, point, CHECKING)) < VANISHED)
 
 
-def points(symbols: set[Expr]) -> Iterator[dict[Expr, Any]]:
+def points(symbols: set[Expr], whole: bool = False) -> Iterator[dict[Expr, Any]]:
     """Values for the symbols: half of the points positive, one negative, the rest of both signs. A constant needs one
-    (empty) point."""
+    (empty) point. With `whole` there are whole numbers too, where step functions jump."""
     ordered = sorted(symbols, key=str)
+    if whole and ordered:
+        for number in WHOLE_POINTS:
+            yield {symbol: CHECKING.mpf(number + place) for place, symbol in enumerate(ordered)}
     for index in range(POINTS if ordered else 1):
         yield {symbol: coordinate(str(symbol), index) for symbol in ordered}
 

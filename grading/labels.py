@@ -1,18 +1,24 @@
 """Names in front of a value: the `x` of `x = 5`, the `f(x)` of `f(x) = x^2`."""
 
+import re
 from collections.abc import Sequence
 
 from sympy import Expr
 
 from grading.parse import Parser
-from grading.tokens import Kind, Token
+from grading.tokens import Kind, Token, join
 from grading.unreadable import Unreadable
 
 Tokens = Sequence[Token]
 
+NAMED_FIGURE = re.compile(r"(?:overline|vec|overrightarrow)\{[A-Z]{1,2}\}|\[[A-Z]{3,6}\]|[a-z]\^\{?-1\}?\([a-z]\)")
+
 
 def is_label(tokens: Tokens) -> bool:
-    """Whether a left side only names what follows: `x`, `x_1`, `AB`, `f(x)`, `(x, y)`, `S_1:S_2`, `\\text{Area}`."""
+    """Whether a left side only names what follows: `x`, `x_1`, `AB`, `f(x)`, `(x, y)`, `S_1:S_2`, `\\text{Area}`,
+    `\\overline{AB}`, `[ABC]` for an area, `f^{-1}(x)` for an inverse."""
+    if NAMED_FIGURE.fullmatch(join(tokens)):
+        return True
     if any(
         token.kind is Kind.NUMBER and not tokens[max(i - 1, 0)].is_symbol("_", "{") for i, token in enumerate(tokens)
     ):
@@ -36,6 +42,8 @@ def is_label(tokens: Tokens) -> bool:
 
 
 def label_expression(tokens: Tokens) -> Expr | None:
+    if NAMED_FIGURE.fullmatch(join(tokens)):
+        return None
     try:
         value = Parser(tokens).parse()
     except Unreadable:

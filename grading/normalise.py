@@ -141,4 +141,4 @@ def words(text: str) -> str:
     """A cleaned answer as plain words: no text macros, brackets round a choice letter, articles, or capitals."""
     plain = re.sub(r"[{}()\[\]$*\"]|\\ ", " ", TEXT_MACRO.sub("", text))
     plain = re.sub(r"\s+", " ", plain).strip(" .,:;").casefold()
-    return re.sub(r"^(?:an?|the) (?=\w\w)", "", plain)
+    return re.sub(r"^(?:an?|the) (?=\w\w)(?!and\b|or\b)", "", plain)

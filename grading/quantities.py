@@ -12,6 +12,7 @@ from grading.numeric import NotComputable, evaluate
 from grading.series import has_series
 
 DOUBLE_PRECISION_PLACES = 14
+DOUBLE_PRECISION = 1e-13  # of the value, so that a string of zeros stands for nothing
 
 
 def match_quantities(answer: Quantity, gold: Quantity) -> str:
@@ -62,9 +63,11 @@ def match_long_decimal(answer: Quantity, gold: Quantity) -> str:
         return ""
     try:
         difference = abs(evaluate(answer.value - gold.value, {}))
+        size = abs(evaluate(gold.value, {}))
     except NotComputable:
         return ""
-    return "equal to double precision" if difference <= 2 * 10.0**-answer.decimals else ""
+    close = difference <= 2 * 10.0**-answer.decimals and difference <= DOUBLE_PRECISION * size
+    return "equal to double precision" if close else ""
 
 
 def match_numerals(answer: Numeral, gold: Numeral) -> str:

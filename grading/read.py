@@ -44,6 +44,7 @@ EMPTY_SETS = {"no solution", "no solutions", "no real solution", "no real soluti
 ALL_REALS = {"all real numbers", "all reals", "real numbers", "all real number"}
 OPENING = ("(", "[", "{", "\\{")
 CLOSING = (")", "]", "}", "\\}")
+PADDED = re.compile(r"0\d+")
 REALS = Group("()", (Quantity(-sympy.oo), Quantity(sympy.oo)))
 EMPTY = Collection((), braces=True)
 POSITIVE = Group("()", (Quantity(Integer(0)), Quantity(sympy.oo)))
@@ -113,6 +114,8 @@ def read_list(tokens: Tokens, nesting: int) -> Answer:
     pieces, joins = split_items(tokens)
     if len(pieces) == 1:
         return read_item(pieces[0], nesting)
+    if any(len(piece) == 1 and PADDED.fullmatch(piece[0].text) for piece in pieces):
+        raise Unreadable("a comma that may separate digits or values")
     label, pieces[0] = take_list_label(pieces)
     items = flatten(read_item(piece, nesting) for piece in pieces)
     joined = "or" if "or" in joins else "and" if joins == {"and"} else ","

@@ -50,6 +50,9 @@ QUALIFIERS = (
     "than at least most between minus plus times divided by is are was were as from with without no none maybe perhaps "
     "half third quarter quarters thirds halves double twice percent percentage pct mod modulo base th st nd rd am pm "
     "a.m p.m true false yes but except either neither both possibly any all each infinity only greater equal "
+    "below above negative opposite inverse reciprocal factorial fewer lower higher incorrect wrong "
+    "fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth "
+    "hundredths thousandth thousandths "
     "sin cos tan cot sec csc log ln exp sqrt pi arcsin arccos arctan"
 )
 NOT_A_UNIT = set(QUALIFIERS.split()) | set(NUMBER_WORDS)
