@@ -16,7 +16,7 @@ from grading.tokens import Kind, Token
 from grading.unreadable import Unreadable
 
 OPERATORS = {"sum", "prod", "int"}
-MAX_TERMS = 1_000
+MAX_TERMS = 300
 
 
 class Terms(Protocol):

@@ -5,6 +5,7 @@ import pytest
 
 from grading.compare import is_equivalent
 from grading.verdict import Outcome
+from tests.grading.huge import HUGE
 from tests.grading.rows import read_golds, read_rows
 
 CASES = [row for row in read_rows("cases.jsonl") if not row["disputed"]]
@@ -63,32 +64,6 @@ def test_hostile_answers_end_at_once_and_execute_nothing(row, tmp_path, monkeypa
             assert correct is row["equal"]
     assert time.process_time() - started < 2.0
     assert not list(tmp_path.iterdir())
-
-
-HUGE = {
-    "continued fraction": r"\frac{1}{1+" * 2000 + "1" + "}" * 2000,
-    "roots": r"\sqrt{" * 5000 + "2" + "}" * 5000,
-    "parentheses": r"\left(" * 5000 + "7" + r"\right)" * 5000,
-    "bars": "|" * 8003,
-    "functions": r"\sin " * 3000 + "x",
-    "lambdas": "lambda x:" * 2000,
-    "blanks": "1" + " " * 200_000 + "2",
-    "digits": "0." + "3" * 100_000,
-    "pairs": "(1,2)," * 10_000,
-    "matrix": r"\begin{pmatrix}" + r"\\".join(["&".join("1" * 200)] * 200) + r"\end{pmatrix}",
-    "lines": "42\n" * 10_000,
-    "closing braces": "}" * 100_000,
-    "backslashes": "\\" * 100_001,
-    "zero bytes": "\0" * 1000,
-    "dotless letters": "ı" * 20_000,
-    "open fractions": r"\frac{" * 20_000,
-    "numbers": "1 " * 50_000,
-    "near the length limit": "(" * 999 + ")" * 999,
-    "many signs": "-" * 1999 + "1",
-    "many factors": "x(" * 600 + ")" * 600,
-    "many variables": r"\sin(x_{1}+y)" + "".join(rf"+\sin(x_{{{k}}})" for k in range(90)),
-    "many items": ",".join("1" * 500),
-}
 
 
 @pytest.mark.parametrize("name", HUGE)

@@ -3,9 +3,10 @@
 import pytest
 
 from grading import GradingItem, GradingLimits, GradingProcess, Outcome, grade
+from tests.grading.huge import HUGE
 from tests.grading.rows import read_rows
 
-HOSTILE = read_rows("hostile.jsonl")
+HOSTILE = read_rows("hostile.jsonl") + [{"pred": text, "gold": "42", "equal": None} for text in HUGE.values()]
 GOOD = [GradingItem(rf"so \boxed{{{row['pred']}}}", row["gold"]) for row in read_rows("pairs.jsonl")]
 
 
