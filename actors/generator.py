@@ -11,6 +11,7 @@ import ray
 from actors.engine.build import EngineSettings, build_engine
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
 from actors.engine.service import EngineService
+from actors.host import host_memory
 from actors.models import ModelSpec
 from actors.resources import Placement, read_placement
 
@@ -33,7 +34,6 @@ class GeneratorReport:
     device: str
     device_name: str
     dtype: str
-    attention: str
     engine: str
     threads: int
     nice: int
@@ -48,7 +48,7 @@ class GeneratorReport:
         gpu = f" (GPU {', '.join(self.placement.gpu_ids)})" if self.placement.gpu_ids else ""
         return (
             f"{self.device_name}{gpu} on {self.placement.address}, process {self.placement.pid}; {self.parameters / 1e6:.0f} M "
-            f"parameters in {self.dtype}, {self.attention} attention, {self.engine}, {self.threads} threads, "
+            f"parameters in {self.dtype}, {self.engine}, {self.threads} threads, "
             f"{self.memory_free / 2**30:.1f} of {self.memory_total / 2**30:.1f} GiB free; loaded in {self.load_seconds:.1f} s"
         )
 
@@ -80,14 +80,13 @@ class Generator:
         # A thread's own setting, and the service's thread is another than this one.
         self._service = EngineService(engine, prepare=lambda: torch.set_num_threads(self._spec.num_cpus))
         on_gpu = loaded.device.type == "cuda"
-        free, total = torch.cuda.mem_get_info(loaded.device) if on_gpu else _host_memory()
+        free, total = torch.cuda.mem_get_info(loaded.device) if on_gpu else host_memory()
         return GeneratorReport(
             placement=placement,
             device=str(loaded.device),
             device_name=torch.cuda.get_device_name(loaded.device) if on_gpu else "CPU",
             dtype=str(loaded.dtype).removeprefix("torch."),
-            attention=loaded.attention,
-            engine=type(engine).__name__,
+            engine=engine.description,
             threads=torch.get_num_threads(),
             nice=os.nice(0),
             parameters=loaded.num_parameters,
@@ -108,12 +107,6 @@ class Generator:
     def progress(self) -> dict[str, Any]:
         """Counters that move while the engine works; answered by a thread of its own. Empty before `load`."""
         return self._service.stats() if self._service is not None else {}
-
-
-def _host_memory() -> tuple[int, int]:
-    """(available, total) bytes of this machine."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
 
 
 def generator_actor(calls: int) -> Any:

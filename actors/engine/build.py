@@ -25,13 +25,49 @@ class EngineSettings:
 
 
 def build_engine(loaded: LoadedModel, settings: EngineSettings) -> Engine:
-    """Return the engine that `settings` name for this model. Raises ValueError where it cannot serve the model."""
+    """Return the engine that `settings` name for this model, which from now on belongs to the engine.
+
+    `auto` is the continuous engine, or the padded one where that would falsify the model; `description` then says why.
+    Raises ValueError where the engine asked for cannot serve the model.
+    """
+    from actors.engine.continuous.attention.interface import UnsupportedModelError
     from actors.engine.padded import PaddedEngine
 
+    note = ""
+    if settings.engine != "padded":
+        try:
+            return _continuous(loaded, settings)
+        except UnsupportedModelError as error:
+            if settings.engine == "continuous":
+                raise ValueError(f"the continuous engine cannot serve this model: {error}") from error
+            note = str(error)
     return PaddedEngine(
         loaded.model,
         loaded.tokenizer,
         batch_size=settings.batch_size,
+        eos_token_ids=loaded.eos_token_ids,
+        context_length=loaded.context_length,
+        note=note,
+    )
+
+
+def _continuous(loaded: LoadedModel, settings: EngineSettings) -> Engine:
+    from actors.engine.continuous.build import ContinuousOptions, build_continuous_engine
+    from actors.engine.continuous.policy import Policy
+    from actors.engine.limits import measure_machine
+
+    options = ContinuousOptions(
+        batch_size=settings.batch_size,
+        token_budget=settings.token_budget,
+        kv_cache_tokens=settings.kv_cache_tokens,
+        policy=Policy(settings.policy, settings.dynamic_window_s, settings.dynamic_requests),
+        admission=settings.kv_admission,
+        machine=measure_machine(loaded.device, loaded.dtype),
+    )
+    return build_continuous_engine(
+        loaded.model,
+        loaded.tokenizer,
+        options,
         eos_token_ids=loaded.eos_token_ids,
         context_length=loaded.context_length,
     )

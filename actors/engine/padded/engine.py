@@ -38,7 +38,7 @@ class PaddedEngine(Engine):
     """Generates completions for requests, at most `batch_size` at a time, those added together in one batch.
 
     `eos_token_ids` and `context_length` come from the checkpoint unless given; nothing else of its generation
-    settings is used.
+    settings is used. `note` joins the description: why it is this engine.
 
     Raises ValueError for a batch size below 1, for models whose state is not a key-value cache, and for those whose
     rotary frequencies depend on the longest row of a batch (rope types dynamic and longrope), unless `batch_size` is 1.
@@ -52,6 +52,7 @@ class PaddedEngine(Engine):
         batch_size: int,
         eos_token_ids: Collection[int] | None = None,
         context_length: int | None = None,
+        note: str = "",
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -68,6 +69,7 @@ class PaddedEngine(Engine):
         self.policy_version = 0
         self._keeper = RowKeeper(model, tokenizer, self.progress, eos_token_ids, context_length)
         self._stackable = stackable
+        self._note = note
         self._model = model
         self._batch_size = batch_size
         self._waiting: list[Row] = []
@@ -112,7 +114,8 @@ class PaddedEngine(Engine):
 
     @property
     def description(self) -> str:
-        return f"padded engine, {self._model.config._attn_implementation} attention"
+        attention = f"padded engine, {self._model.config._attn_implementation} attention"
+        return f"{attention} ({self._note})" if self._note else attention
 
     def update_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
         copy_weights(self._model, weights)
