@@ -15,6 +15,11 @@ places of the others are filled by then from other units."""
 LARGEST_UNIT = 4
 """Of more requests, most would wait as finished completions for the last one, and the engine would run out of work."""
 
+BATCHES_HELD = 3
+"""A generator holds so many times what fills its batch: a unit is in its hands until the longest completion is done, and
+most of its rows are free long before. With twice the batch a sixth of the places would stay empty where lengths differ
+as those of reasoning models do, with three times none (simulated)."""
+
 UNITS_A_WORKER = 64
 """Units that each worker has at least in a run that is large enough, so that the last ones spread evenly."""
 
@@ -31,12 +36,12 @@ class UnitPlan:
 def plan_units(batch_size: int, requests: int, workers: int) -> UnitPlan:
     """Return units for `requests` in all, of which each of `workers` runs `batch_size` at once.
 
-    As many units as fill the batch are worked on at once, and as many again are at hand, so that the engine's own queue
-    holds the next ones whenever a place is free.
+    As many units as fill the batch are worked on at once, and more are at hand, so that the engine's own queue holds the
+    next ones whenever a place is free.
     """
     size = max(1, min(batch_size // BATCH_SHARE, LARGEST_UNIT, requests // (UNITS_A_WORKER * workers)))
     concurrency = min(math.ceil(batch_size / size), max(1, math.ceil(requests / size)))
-    return UnitPlan(size, concurrency, 2 * concurrency)
+    return UnitPlan(size, concurrency, BATCHES_HELD * concurrency)
 
 
 def make_units(requests: Sequence[GenerationRequest], size: int) -> list[Unit]:

@@ -41,13 +41,13 @@ def test_samples_that_do_not_fit_into_one_unit_follow_each_other() -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 16, 31, 32, 47, 64, 256, 1000])
 @pytest.mark.parametrize(("count", "workers"), [(1, 1), (3, 4), (40, 2), (500, 1), (500, 8), (20_000, 3)])
-def test_what_is_worked_on_at_once_fills_the_batch_and_as_much_is_at_hand(
+def test_what_is_worked_on_at_once_fills_the_batch_and_more_is_at_hand(
     batch_size: int, count: int, workers: int
 ) -> None:
     plan = plan_units(batch_size, count, workers)
     assert plan.size * plan.concurrency >= min(batch_size, count)
     assert plan.size * (plan.concurrency - 1) < batch_size
-    assert plan.window == 2 * plan.concurrency
+    assert plan.window == 3 * plan.concurrency
     assert len(make_units(requests(*[5] * count), plan.size)) >= min(count, workers)
 
 
