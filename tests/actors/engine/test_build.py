@@ -20,7 +20,7 @@ def load(folder: Path, architecture: str) -> LoadedModel:
         ("llama", "auto", "continuous engine, lean decoder"),
         ("gpt2", "auto", "continuous engine, transformers decoder"),
         ("llama", "padded", "padded engine, sdpa attention"),
-        ("bloom", "auto", "padded engine, sdpa attention (BloomForCausalLM does not support transformers' attention"),
+        ("bloom", "auto", "padded engine, eager attention (BloomForCausalLM does not support transformers' attention"),
     ],
 )
 def test_auto_takes_the_continuous_engine_where_it_is_right(
