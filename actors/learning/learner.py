@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.learning.batches import MicroBatch, Row, assemble, cut, padding_share
+from actors.learning.batches import Line, MicroBatch, Row, assemble, cut, padding_share
 from actors.learning.divergence import agreement
 from actors.learning.losses import (
     Diagnostics,
@@ -191,8 +191,11 @@ class Learner:
             raise ValueError(f"a row of {longest} tokens exceeds the model's context of {limit}: shorten or drop it")
 
     def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
-        for chosen in cut(rows, self.settings.token_budget):
-            yield assemble(rows, chosen, self.policy.device)
+        for lines in self._cut(rows):
+            yield assemble(rows, lines, self.policy.device)
+
+    def _cut(self, rows: Sequence[Row]) -> list[list[Line]]:
+        return cut(rows, self.settings.token_budget, self.policy.shared_tokens)
 
     def _accumulate(
         self, rows: Sequence[Row], loss_of: Callable[[MicroBatch], tuple[Tensor, Diagnostics]]
@@ -224,6 +227,6 @@ class Learner:
         self.step_count += 1
         self.policy_version += metrics["update/skipped"] < 1
         metrics["tokens/trained"] = float(sum(len(row.completion_ids) for row in rows))
-        metrics["tokens/padding_share"] = padding_share(rows, cut(rows, self.settings.token_budget))
+        metrics["tokens/padding_share"] = padding_share(rows, self._cut(rows))
         metrics["time/update"] = time.perf_counter() - start
         return metrics

@@ -1,7 +1,8 @@
 """The model that is trained: float32 weights, computed with in bfloat16 or float32, with or without LoRA."""
 
 import copy
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,14 +11,18 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from actors.learning import lora
-from actors.learning.batches import MicroBatch
+from actors.learning.batches import MicroBatch, Row, assemble
 from actors.learning.logprobs import CHUNK_BYTES, TokenStatistics, token_statistics
 from actors.learning.settings import LearnerSettings
 from actors.models.checkpoint import context_length
 from actors.models.loading import choose_dtype
 
-HEAD_TOLERANCE = 1e-3
-"""Largest difference, relative to the largest logit, between a model's own logits and those of our head."""
+TOLERANCE = 1e-3
+"""Largest difference, relative to the largest value, between two ways to compute the same in float32."""
+
+SHARED_TOKENS = 1024
+"""Most tokens of a line that several completions share. Each sees a part of the line, but attention computes all of
+it: longer lines would cost more than the prompts they save."""
 
 
 class Policy:
@@ -37,6 +42,7 @@ class Policy:
         self.context_length = context_length(model.config)
         self.base = _prepared(model, settings.gradient_checkpointing)
         _check_head(self.base)
+        self.shared_tokens = SHARED_TOKENS if settings.share_prompts and self._can_share_prompts() else 0
         self._adapted: Any = lora.add_lora(self.base, settings.lora) if settings.lora else None
         self._reference: PreTrainedModel | None = None
         if settings.loss.beta > 0 and self._adapted is None:
@@ -71,12 +77,45 @@ class Policy:
         for name, weight in named:
             yield name, weight.detach().to(dtype)
 
+    @torch.no_grad()
+    def _can_share_prompts(self) -> bool:
+        """Whether the model takes positions and a mask for completions that share a line, found by trying.
+
+        Not tried are models whose mask ours would replace (windows of attention) and those that take none.
+        """
+        config = self.base.config.get_text_config()
+        windows = getattr(config, "sliding_window", None) or any(
+            kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()
+        )
+        takes_positions = "position_ids" in inspect.signature(self.base.base_model.forward).parameters
+        if windows or not takes_positions or getattr(config, "alibi", False):
+            return False
+        if config._attn_implementation not in ("sdpa", "eager"):
+            return False
+        rows = [Row((1, 2, 3), (4, 5, 3)), Row((1, 2, 3), (0, 5)), Row((1, 2, 3), (6, 1, 4, 2))]
+
+        def states(lines: Sequence[tuple[int, ...]]) -> Tensor:
+            batch = assemble(rows, lines, self.device)
+            return self._states(self.base, batch)
+
+        apart = states([(0,), (1,), (2,)])
+        return bool((states([(0, 1, 2)]) - apart).abs().max() <= TOLERANCE * apart.abs().max())
+
     def _score(self, model: PreTrainedModel, batch: MicroBatch, ids: Tensor, temperature: float) -> TokenStatistics:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.compute_dtype == torch.bfloat16):
-            states = model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
-            states = states.flatten(0, 1)[batch.sources]
+            states = self._states(model, batch)
             vocabulary = model.config.get_text_config().vocab_size
             return token_statistics(states, output_head(model), ids, temperature, CHUNK_BYTES, vocabulary)
+
+    def _states(self, model: PreTrainedModel, batch: MicroBatch) -> Tensor:
+        """(N, H) the last hidden states that predict the completion tokens."""
+        shared = (
+            {}
+            if batch.visible is None
+            else {"attention_mask": batch.visible.to(model.dtype), "position_ids": batch.positions}
+        )
+        states = model.base_model(input_ids=batch.input_ids, use_cache=False, **shared).last_hidden_state
+        return states.flatten(0, 1)[batch.sources]
 
 
 def output_head(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
@@ -101,7 +140,7 @@ def _check_head(model: PreTrainedModel) -> None:
     ids = torch.arange(3, device=next(model.parameters()).device).unsqueeze(0)
     own = model(input_ids=ids, use_cache=False).logits
     ours = output_head(model)(model.base_model(input_ids=ids, use_cache=False).last_hidden_state)
-    if (own - ours).abs().max() > HEAD_TOLERANCE * own.abs().max():
+    if (own - ours).abs().max() > TOLERANCE * own.abs().max():
         raise ValueError(
             f"{type(model).__name__} cannot be trained: its logits are not those of its output layer, "
             "so it changes them in a way the learner does not know"

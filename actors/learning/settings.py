@@ -167,6 +167,8 @@ class LearnerSettings:
     """Weights stay float32; matrices are multiplied in this type. auto: bfloat16 where the device computes in it."""
     token_budget: int = 4096
     """Most tokens of a micro-batch, padding included; a longer row stands alone. Only memory and speed depend on it."""
+    share_prompts: bool = True
+    """Compute the prompt of a group once for its completions, where the model allows it. Changes speed only."""
     gradient_checkpointing: bool = False
     """Keep a layer's inputs only and compute the rest again: much less memory, about a third more time."""
     teacher_weight: float = 0.5

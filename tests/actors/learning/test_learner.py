@@ -60,14 +60,24 @@ def with_rewards(rewards: list[list[float]], **fields: Any) -> list[RolloutGroup
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_does_not_depend_on_micro_batches_order_or_padding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64, where rounding cannot hide a difference; GPT-2 has no layer that computes in float32 regardless."""
+
+    def gradient(chosen: LearnerSettings, groups: list[RolloutGroup]) -> dict[str, torch.Tensor]:
+        learner = own_learner(chosen, "gpt2")
+        learner.policy.base.double()
+        return gradient_of(learner, learner.step, groups)
+
     groups = random_groups()
+    bound = 1e-6 if LOSSES[name].beta else 1e-12  # the reference stays in float32
     whole = gradient(settings(LOSSES[name], token_budget=10_000), groups)
     for budget in (1, 45, 80):
-        assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=budget), groups)) < 1e-6
+        assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=budget), groups)) < bound
+    apart = settings(LOSSES[name], token_budget=10_000, share_prompts=False)
+    assert relative_difference(whole, gradient(apart, groups)) < bound
     turned = [dataclasses.replace(group, rollouts=group.rollouts[::-1]) for group in reversed(groups)]
-    assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=45), turned)) < 1e-6
+    assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=45), turned)) < bound
     monkeypatch.setattr(batches, "PADDING", EOS)
-    assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=10_000), groups)) < 1e-6
+    assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=10_000), groups)) < bound
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.0])

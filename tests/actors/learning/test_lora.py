@@ -16,7 +16,7 @@ from actors.models import ModelSpec, load_model
 from actors.models.update import copy_weights
 from tests.actors.engine.tiny import tiny_model, tiny_tokenizer
 from tests.actors.learning.cases import own_learner, plain_logprobs, random_groups
-from tests.actors.learning.test_policy import ROWS, scored
+from tests.actors.learning.test_policy import APART, ROWS, scored
 
 INSTALLED = importlib.util.find_spec("peft") is not None
 needs_peft = pytest.mark.skipif(not INSTALLED, reason="peft is not installed")
@@ -62,7 +62,7 @@ def test_only_adapters_are_trained_and_the_streamed_weights_contain_them() -> No
 @needs_peft
 def test_the_reference_is_the_model_without_adapters() -> None:
     learner = trained_learner(2)
-    batch = assemble(ROWS, range(len(ROWS)), learner.policy.device)
+    batch = assemble(ROWS, APART, learner.policy.device)
     plain = tiny_model("llama")
     expected = torch.cat([plain_logprobs(plain, row.prompt_ids, row.completion_ids, 1.0) for row in ROWS])
     torch.testing.assert_close(learner.policy.score_reference(batch, 1.0).double(), expected, rtol=1e-5, atol=1e-5)

@@ -20,9 +20,11 @@ ROWS = [
     Row((1, 300, 200, 100, 7, 8, 9), (0, 5)),
 ]
 
+APART = [(0,), (1,), (2,)]
+
 
 def scored(policy: Policy, rows: list[Row], temperature: float = 1.0) -> torch.Tensor:
-    batch = assemble(rows, range(len(rows)), policy.device)
+    batch = assemble(rows, [(index,) for index in range(len(rows))], policy.device)
     return policy.score(batch, batch.targets.unsqueeze(-1), temperature).logprobs.squeeze(-1)
 
 
@@ -111,7 +113,7 @@ def test_a_model_that_changes_its_logits_in_an_unknown_way_is_refused() -> None:
 
 def test_the_reference_is_the_policy_that_training_began_with() -> None:
     policy = Policy(own_model(), LearnerSettings(compute_dtype="float32", loss=LossSettings(beta=0.1)))
-    batch = assemble(ROWS, range(len(ROWS)), policy.device)
+    batch = assemble(ROWS, APART, policy.device)
     at_first = scored(policy, ROWS).detach()
     torch.testing.assert_close(policy.score_reference(batch, 1.0), at_first, rtol=0, atol=0)
     with torch.no_grad():
@@ -124,7 +126,25 @@ def test_the_reference_is_the_policy_that_training_began_with() -> None:
 def test_without_beta_no_reference_is_kept() -> None:
     policy = Policy(own_model(), FLOAT32)
     with pytest.raises(ValueError, match=r"beta is 0"):
-        policy.score_reference(assemble(ROWS, [0], policy.device), 1.0)
+        policy.score_reference(assemble(ROWS, APART, policy.device), 1.0)
+
+
+@pytest.mark.parametrize("architecture", CONFIGS)
+def test_completions_that_share_a_line_score_as_on_lines_of_their_own(architecture: str) -> None:
+    prompt = (5, EOS, 7, 9)
+    rows = [Row(prompt, (11, EOS, 3)), Row(prompt, (8,)), Row(prompt, (11, 12, 6, 4)), Row((20,), (9, 9))]
+    policy = Policy(own_model(architecture), FLOAT32)
+    cannot = "window" in architecture or architecture in ("falcon_alibi", "bloom")
+    assert (policy.shared_tokens == 0) == cannot
+    if policy.shared_tokens:
+        shared = assemble(rows, [(0, 1, 2), (3,)], policy.device)
+        found = policy.score(shared, shared.targets.unsqueeze(-1), 1.0).logprobs.squeeze(-1)
+        torch.testing.assert_close(found, scored(policy, rows), rtol=1e-5, atol=1e-5)
+
+
+def test_sharing_can_be_turned_off() -> None:
+    settings = LearnerSettings(compute_dtype="float32", share_prompts=False)
+    assert Policy(own_model(), settings).shared_tokens == 0
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma3_window_8"])
