@@ -2,8 +2,6 @@
 
 import os
 import signal
-import socket
-import subprocess
 import time
 from typing import Any
 
@@ -29,14 +27,6 @@ def stubborn(request: dict[str, Any]) -> dict[str, Any]:
     if completion == "fault:file":
         with open("PWNED_MARKER", "w") as file:  # noqa: PTH123
             file.write("x")
-    if completion == "fault:socket":
-        socket.create_connection(("127.0.0.1", 9))
-    if completion == "fault:program":
-        subprocess.run(["true"], check=False)
-    if completion == "fault:remove":
-        os.remove("kept")  # noqa: PTH107
-    if completion == "fault:fork":
-        os.fork()
     if completion == "fault:grow":
         ballast.append(b"x" * (200 << 20))
     return judge(request)

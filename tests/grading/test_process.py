@@ -108,16 +108,14 @@ def test_output_of_the_child_cannot_break_the_protocol(stubborn):
     assert outcomes(stubborn.grade_batch([fault("print"), RIGHT])) == [Outcome.UNPARSED, Outcome.CORRECT]
 
 
-@pytest.mark.parametrize("attempt", ["file", "socket", "program", "remove", "fork"])
-def test_the_child_can_do_nothing_but_compute(tmp_path, monkeypatch, attempt):
+def test_a_child_that_tries_to_write_a_file_ends_and_leaves_none(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kept").touch()
     with GradingProcess(program=STUBBORN) as process:
-        verdicts = process.grade_batch([fault(attempt), RIGHT])
+        verdicts = process.grade_batch([fault("file"), RIGHT])
     assert outcomes(verdicts) == [Outcome.ERROR, Outcome.CORRECT]
     assert "PermissionError" in verdicts[0].reason
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_requests_sent_ahead_of_a_fault_are_answered_once(stubborn):
