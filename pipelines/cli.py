@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pipelines.bench import command as bench
 from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     options = _parse(words)
     console = Console(quiet=options.quiet)
+    if options.command == "bench":
+        return bench.run(options, console, shlex.join(["mathlete", *words]))
     try:
         config = load_config(EvalConfig, options.config, [*options.overrides, *_filter_overrides(options)])
     except ConfigError as error:
@@ -98,9 +101,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     """Options and overrides in any order, which argparse alone does not allow behind a command."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
-    if unknown := [word for word in rest if word.startswith("-")]:
+    takes_settings = hasattr(options, "overrides")
+    if unknown := [word for word in rest if word.startswith("-") or not takes_settings]:
         parser.error(f"unknown option {' '.join(unknown)}; `mathlete {options.command} --help` lists them")
-    options.overrides += rest
+    if takes_settings:
+        options.overrides += rest
     return options
 
 
@@ -138,4 +143,5 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--quiet", action="store_true", help="no notices and no progress, only warnings and errors"
         )
+    bench.add_parser(commands)
     return parser

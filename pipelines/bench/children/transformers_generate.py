@@ -1,0 +1,93 @@
+"""transformers on one work: `generate` on left-padded batches, or its own continuous batching, `generate_batch`.
+
+`python -m pipelines.bench.children.transformers_generate SPEC.json`
+"""
+
+import json
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+from transformers.utils import logging
+
+from actors.models import LoadedModel, ModelSpec, load_model
+from pipelines.bench.children.memory import peak_resident
+from pipelines.bench.work import Work
+
+WARM_UP_PROMPTS, WARM_UP_TOKENS = 2, 4
+
+
+def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Load, warm up, do the work once; returns what `Measurement.read` takes."""
+    torch.set_num_threads(spec["threads"])
+    work = Work(**spec["work"])
+    loaded = load_model(ModelSpec(**spec["model"]))
+    # What a configuration leaves open, `generate` would fill from the checkpoint's.
+    loaded.model.generation_config = GenerationConfig()
+    eos = frozenset() if work.ignore_eos else loaded.eos_token_ids
+    generate = {"padded": _padded, "continuous": _continuous}[spec["settings"]["mode"]]
+    generate(loaded, work.prompts[:WARM_UP_PROMPTS], _greedy(WARM_UP_TOKENS, eos), work.batch_size)
+    start = time.perf_counter()
+    rows = generate(loaded, work.prompts, _greedy(work.max_new_tokens, eos), work.batch_size)
+    seconds = time.perf_counter() - start
+    lengths = [useful_tokens(row, eos) for row in rows]
+    return {"lengths": lengths, "seconds": seconds, "peak_resident": peak_resident()}
+
+
+def useful_tokens(ids: Sequence[int], eos: Collection[int]) -> int:
+    """How many of `ids` count: up to the first of `eos`, it included; all if there is none."""
+    return next((place for place, token in enumerate(ids, start=1) if token in eos), len(ids))
+
+
+def _greedy(max_new_tokens: int, eos: Collection[int]) -> GenerationConfig:
+    return GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        num_beams=1,
+        repetition_penalty=1.0,
+        use_cache=True,
+        eos_token_id=sorted(eos) or None,
+        pad_token_id=min(eos, default=0),
+    )
+
+
+def _padded(
+    loaded: LoadedModel, prompts: Sequence[Sequence[int]], config: GenerationConfig, batch_size: int
+) -> list[list[int]]:
+    """New tokens of each prompt; a row that ended before its batch goes on in padding."""
+    model: Any = loaded.model
+    rows: list[list[int]] = []
+    for first in range(0, len(prompts), batch_size):
+        batch = prompts[first : first + batch_size]
+        width = max(map(len, batch))
+        ids = torch.tensor([[config.pad_token_id] * (width - len(row)) + list(row) for row in batch])
+        # From lengths: the padding's id may stand inside a prompt.
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in batch])
+        with torch.inference_mode():
+            made = model.generate(
+                input_ids=ids.to(loaded.device), attention_mask=mask.to(loaded.device), generation_config=config
+            )
+        rows += made[:, width:].tolist()
+    return rows
+
+
+def _continuous(
+    loaded: LoadedModel, prompts: Sequence[Sequence[int]], config: GenerationConfig, batch_size: int
+) -> list[list[int]]:
+    """New tokens of each prompt. How many run at once is transformers' own choice."""
+    model: Any = loaded.model
+    made = model.generate_batch(inputs=[list(row) for row in prompts], generation_config=config)
+    outputs = list(made.values())
+    errors = [output.error for output in outputs if output.error is not None]
+    if errors or len(outputs) < len(prompts):
+        raise RuntimeError(f"generate_batch gave {len(outputs)} of {len(prompts)} completions: {errors[:1]}")
+    return [output.generated_tokens for output in outputs]
+
+
+if __name__ == "__main__":
+    logging.disable_progress_bar()
+    print(json.dumps(measure(json.loads(Path(sys.argv[1]).read_text()))))

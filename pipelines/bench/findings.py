@@ -1,0 +1,143 @@
+"""From measurements to ratios, and what they are held against."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import linear_regression, median
+from typing import Any
+
+from pipelines.bench.measurement import Measurement
+from pipelines.bench.work import GROWTH_FROM, GROWTH_STEP
+
+Runs = Sequence[Measurement]
+
+GROWTH_WINDOW = 32
+"""Steps whose context is at most so far from a point count for it."""
+
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the table. `ratio` is of medians over the rounds; `low` and `high` are of single rounds."""
+
+    what: str
+    unit: str
+    ours: float
+    peer: float
+    ratio: float
+    low: float
+    high: float
+    target: float | None
+    at_most: bool = False
+    """Whether `target` is an upper bound of the ratio; else a lower one."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def held(self) -> bool | None:
+        """None where there is no target."""
+        if self.target is None:
+            return None
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "held": self.held}
+
+
+def speed(ours: Runs, peer: Runs, target: float | None) -> Finding:
+    """Useful tokens a second, ours to the peer's."""
+    return _compare("speed", "tok/s", [run.tokens_per_s for run in ours], [run.tokens_per_s for run in peer], target)
+
+
+def first_token(ours: Runs, peer: Runs, target: float | None) -> Finding:
+    """Time until all have their first token, the peer's to ours."""
+    one, other = ([1000 * run.first_token_s for run in runs if run.first_token_s is not None] for runs in (ours, peer))
+    return _compare("time to first token", "ms", one, other, target, less_is_better=True)
+
+
+def share_of_ideal(ours: Runs, static: Runs, batch_size: int, target: float) -> Finding:
+    """The gain of continuous over static batching, to what it would be if all steps took the same time.
+
+    The lengths are those of the static runs, in the order in which these ran them.
+    """
+    gains = [one.tokens_per_s / other.tokens_per_s for one, other in zip(ours, static, strict=True)]
+    ideals = [ideal_gain([run.lengths[place] for place in run.order], batch_size) for run in static]
+    gain = median(run.tokens_per_s for run in ours) / median(run.tokens_per_s for run in static)
+    ideal = median(ideals)
+    shares = [gain / ideal for gain, ideal in zip(gains, ideals, strict=True)]
+    return Finding("share of the ideal gain", "x", gain, ideal, gain / ideal, min(shares), max(shares), target)
+
+
+def ideal_gain(lengths: Sequence[int], batch_size: int) -> float:
+    """Steps of static batches, each as long as its longest completion, to steps without an empty place.
+
+    The latter are as many as the longest completion has tokens, or as all tokens fill, whichever is more.
+    """
+    batches = [lengths[first : first + batch_size] for first in range(0, len(lengths), batch_size)]
+    static = sum(max(batch) for batch in batches)
+    return static / max(max(lengths), sum(lengths) / batch_size)
+
+
+def memory_above(ours: Runs, target: float) -> Finding:
+    """Peak memory while generating that is neither libraries, weights nor pool in use, as a share of these two."""
+    found = [run.memory for run in ours if run.memory is not None]
+    planned = [memory["weights"] + memory["pool_used"] for memory in found]
+    above = [memory["peak"] - memory["before"] - plan for memory, plan in zip(found, planned, strict=True)]
+    shares = [extra / plan for extra, plan in zip(above, planned, strict=True)]
+    ours_mib, planned_mib = median(above) / MEBIBYTE, median(planned) / MEBIBYTE
+    ratio = ours_mib / planned_mib
+    return Finding(
+        "above weights and pool", "MiB", ours_mib, planned_mib, ratio, min(shares), max(shares), target, at_most=True
+    )
+
+
+def growth(ours: Runs, rows: int, target: float) -> Finding:
+    """Time a token at the longest context, to what a straight line through the shorter half leads to expect.
+
+    More than linear growth in live tokens gives more than 1.
+    """
+    measured, expected, curve = _growth([step for run in ours for step in run.steps], rows)
+    single = [_growth(run.steps, rows) for run in ours]
+    ratios = [one / line for one, line, _ in single]
+    details = {"ms_a_token_by_context": curve, "rows": rows}
+    return Finding(
+        "time a token at the longest context",
+        "ms",
+        measured,
+        expected,
+        measured / expected,
+        min(ratios),
+        max(ratios),
+        target,
+        at_most=True,
+        details=details,
+    )
+
+
+def _growth(steps: Sequence[tuple[float, float]], rows: int) -> tuple[float, float, dict[int, float]]:
+    """(measured, expected, milliseconds a token by context)."""
+    longest = max(context for context, _ in steps)
+    curve = {}
+    for point in range(GROWTH_FROM, int(longest) + GROWTH_WINDOW, GROWTH_STEP):
+        near = [seconds for context, seconds in steps if abs(context - point) <= GROWTH_WINDOW]
+        curve[point] = 1000 * median(near) / rows
+    points = list(curve)
+    shorter = points[: max(2, len(points) // 2)]
+    slope, start = linear_regression(shorter, [curve[point] for point in shorter])
+    return curve[points[-1]], start + slope * points[-1], curve
+
+
+def _compare(
+    what: str,
+    unit: str,
+    ours: Sequence[float],
+    peer: Sequence[float],
+    target: float | None,
+    *,
+    less_is_better: bool = False,
+) -> Finding:
+    def ratio(one: float, other: float) -> float:
+        return other / one if less_is_better else one / other
+
+    single = [ratio(one, other) for one, other in zip(ours, peer, strict=True)]
+    middle = median(ours), median(peer)
+    return Finding(what, unit, *middle, ratio(*middle), min(single), max(single), target)

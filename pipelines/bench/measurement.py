@@ -1,0 +1,60 @@
+"""What one run of a contender gave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Sizes in bytes, times in seconds. Empty fields are such as the contender does not tell."""
+
+    lengths: tuple[int, ...]
+    """Useful tokens of each completion, in the order of the work: up to its EOS, which counts."""
+    seconds: float
+    peak_resident: int
+    """Most memory that the process ever had, its libraries and the loading of the model included."""
+    first_token_s: float | None = None
+    """Until every completion had its first token."""
+    order: tuple[int, ...] = ()
+    """Places in the work in the order of their first tokens."""
+    steps: tuple[tuple[float, float], ...] = ()
+    """(mean context a row, seconds) of each step in which every row decoded."""
+    memory: Mapping[str, int] | None = None
+    engine: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> "Measurement":
+        """From what a child printed."""
+        steps = tuple((context, seconds) for context, seconds in found.get("steps", ()))
+        return cls(
+            lengths=tuple(found["lengths"]),
+            seconds=found["seconds"],
+            peak_resident=found["peak_resident"],
+            first_token_s=found.get("first_token_s"),
+            order=tuple(found.get("order", ())),
+            steps=steps,
+            memory=found.get("memory"),
+            engine=found.get("engine"),
+        )
+
+    @property
+    def useful_tokens(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.useful_tokens / self.seconds
+
+    def as_json(self) -> dict[str, Any]:
+        """For a result file: without the single steps."""
+        return {
+            "useful_tokens": self.useful_tokens,
+            "seconds": self.seconds,
+            "tokens_per_s": self.tokens_per_s,
+            "first_token_s": self.first_token_s,
+            "lengths": list(self.lengths),
+            "peak_resident": self.peak_resident,
+            "memory": self.memory,
+            "engine": self.engine,
+        }

@@ -1,0 +1,61 @@
+"""The result for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.bench.findings import Finding
+from pipelines.bench.rounds import RowResult
+
+HEADS = ("row", "what", "ours", "peer", "ratio", "range", "target", "")
+
+
+def result_table(results: Sequence[RowResult], machine: Mapping[str, Any]) -> str:
+    """A line a finding, and below it what is to be known of each row."""
+    lines = [HEADS, *(line for result in results for line in _lines(result))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    notes = [f"{result.row.name}: {note}" for result in results for note in _notes(result)]
+    versions = machine["versions"]
+    peers = ", ".join(
+        f"{name} {versions[name]}" for name in ("torch", "transformers", "openvino-genai") if name in versions
+    )
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads; {peers}"
+    return "\n".join([*table, "", *notes, *([""] if notes else []), where])
+
+
+def _lines(result: RowResult) -> list[tuple[str, ...]]:
+    if not result.findings:
+        return [(result.row.name, *[""] * (len(HEADS) - 2), "failed" if result.failed else "not measured")]
+    return [(result.row.name, *_cells(finding), _verdict(finding, result)) for finding in result.findings]
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    target = "" if finding.target is None else f"{'<=' if finding.at_most else '>='} {finding.target:g}"
+    return (
+        finding.what,
+        f"{finding.ours:.4g} {finding.unit}",
+        f"{finding.peer:.4g} {finding.unit}",
+        f"{finding.ratio:.2f}",
+        f"{finding.low:.2f} to {finding.high:.2f}",
+        target,
+    )
+
+
+def _verdict(finding: Finding, result: RowResult) -> str:
+    if finding.held is None:
+        return ""
+    return ("held" if finding.held else "missed") + (" *" if result.less else "")
+
+
+def _notes(result: RowResult) -> list[str]:
+    notes = [result.row.compares]
+    if result.less:
+        notes.append(f"* not the full row: {result.less}")
+    if result.missing:
+        notes.append(f"not measured: {result.missing}")
+    if result.failed:
+        notes.append(f"failed: {result.failed.splitlines()[0]}")
+    for finding in result.findings:
+        if curve := finding.details.get("ms_a_token_by_context"):
+            notes.append("ms a token by context: " + ", ".join(f"{point}: {ms:.3g}" for point, ms in curve.items()))
+    return notes
