@@ -24,7 +24,7 @@ def events(
 
     `pools` are in the order in which work flows; a pool is not refilled while the next one has more than `max_backlog`
     items waiting. After a stop request the first pool gets no more work and the others have `grace_s` seconds to finish
-    what they hold.
+    what they hold. At an end in good order every worker is asked once more how far it came.
     """
     deadline: float | None = None
     while True:
@@ -37,6 +37,8 @@ def events(
             yield from pool.step(refill=not blocked and not (stopping and pool is pools[0]))
         yield Tick()
         if all(pool.idle for pool in (pools[1:] if stopping else pools)):
+            if not stopping:
+                yield from _last_look(pools, wait, clock() + grace_s, clock)
             return
         if deadline is not None and clock() >= deadline:
             return
@@ -47,3 +49,10 @@ def _settle(pools: Sequence[WorkPool], wait: Wait, timeout: float) -> Iterator[E
     owners = {ref: pool for pool in pools for ref in pool.refs()}
     for ref in wait(list(owners), timeout):
         yield from owners[ref].settle(ref)
+
+
+def _last_look(pools: Sequence[WorkPool], wait: Wait, deadline: float, clock: Callable[[], float]) -> Iterator[Event]:
+    for pool in pools:
+        pool.ask()
+    while any(pool.asking for pool in pools) and (left := deadline - clock()) > 0:
+        yield from _settle(pools, wait, left)

@@ -81,7 +81,7 @@ class WorkPool:
         self.reports: dict[str, Any] = {}
         """What each living worker said of itself when it was ready."""
         self.progress: dict[str, Any] = {}
-        """What each living worker last said of how far it is; none that was never asked."""
+        """What each living worker last said of how far it is."""
         self._transport = transport
         self._limits = limits
         self._clock = clock
@@ -107,6 +107,16 @@ class WorkPool:
 
     def refs(self) -> list[Ref]:
         return list(self._owner)
+
+    @property
+    def asking(self) -> bool:
+        return any(slot.progress_ref is not None for slot in self._slots)
+
+    def ask(self) -> None:
+        """Ask every ready worker how far it is; the answers come to `settle`, and then to `progress`."""
+        for slot in self._slots:
+            if slot.state is SlotState.READY and slot.progress_ref is None:
+                self._ask(slot)
 
     def step(self, *, refill: bool = True) -> Iterator[Event]:
         """Start what may start, give up what is stuck, hand out work.
@@ -195,9 +205,12 @@ class WorkPool:
             answers = "did not answer" if slot.progress_ref is not None else "made no progress"
             yield from self._bury(slot, f"{answers} for {silent:.0f} s while doing {work}", kind="stalled")
         elif slot.progress_ref is None and now - slot.progress_asked >= self._limits.progress_interval_s:
-            slot.progress_asked = now
-            slot.progress_ref = self._transport.progress(slot.worker)
-            self._owner[slot.progress_ref] = slot
+            self._ask(slot)
+
+    def _ask(self, slot: Slot) -> None:
+        slot.progress_asked = self._clock()
+        slot.progress_ref = self._transport.progress(slot.worker)
+        self._owner[slot.progress_ref] = slot
 
     def _note_progress(self, slot: Slot, value: Any) -> None:
         if value != self.progress.get(slot.name):
