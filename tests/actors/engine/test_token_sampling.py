@@ -214,6 +214,12 @@ def test_the_largest_uniform_number_draws_the_last_possible_token() -> None:
 
 
 @of_both_implementations
+def test_a_number_on_the_boundary_of_two_tokens_draws_the_second() -> None:
+    quarters = torch.arange(4, dtype=torch.float64) / 4
+    assert sample(torch.zeros(4, 4), SamplingParams(temperature=1), quarters).ids.tolist() == [0, 1, 2, 3]
+
+
+@of_both_implementations
 def test_draws_follow_the_distribution() -> None:
     logits = torch.randn(1500, generator=torch.Generator().manual_seed(5))
     count = 100_000

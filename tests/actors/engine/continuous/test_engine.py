@@ -254,3 +254,32 @@ def test_a_model_is_of_no_use_to_others_but_its_weights_are_not_kept_twice() -> 
     before = sum(parameter.numel() for parameter in model.parameters())
     build_continuous_engine(model, tiny_tokenizer(), ContinuousOptions(2, kv_cache_tokens=64))
     assert sum(parameter.numel() for parameter in model.parameters()) < before / 2
+
+
+def test_stop_strings_end_their_row_with_consistent_ids_and_trimmed_text() -> None:
+    model = tiny_model("llama")
+    requests = prompts(LENGTHS)
+    free = continuous(model, eos_token_ids=[]).generate(requests, SamplingParams(max_new_tokens=40))
+    stop = free[3].text[11:14]
+    got = continuous(model, eos_token_ids=[]).generate(requests, SamplingParams(max_new_tokens=40, stop=(stop,)))
+    assert got[3].finish_reason == "stop"
+    assert got[3].text == free[3].text[: free[3].text.index(stop)]
+    for stopped, unstopped in zip(got, free, strict=True):
+        assert stopped.token_ids == unstopped.token_ids[: len(stopped.token_ids)]
+        assert len(stopped.logprobs) == len(stopped.token_ids)
+
+
+def test_prompts_around_the_context_length_fail_or_are_cut_alone() -> None:
+    engine = continuous(tiny_model("gpt2"), token_budget=100, eos_token_ids=[])
+    got = engine.generate(prompts([5, 511, 512, 513, 0, 509]), SamplingParams(max_new_tokens=4))
+    assert [completion.finish_reason for completion in got] == ["length", "length", "error", "error", "error", "length"]
+    assert [len(completion.token_ids) for completion in got] == [4, 1, 0, 0, 0, 3]
+
+
+def test_generation_config_of_the_checkpoint_has_no_say() -> None:
+    hostile = copy.deepcopy(tiny_model("llama"))
+    hostile.generation_config = transformers.GenerationConfig(
+        do_sample=True, temperature=0.1, top_k=1, repetition_penalty=5.0, max_length=3
+    )
+    requests = prompts(LENGTHS)
+    assert_same(continuous(hostile).generate(requests, SAMPLED), reference(tiny_model("llama"), requests, SAMPLED))

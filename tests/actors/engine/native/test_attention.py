@@ -245,7 +245,8 @@ def test_the_window_is_that_of_transformers(kernels: Kernels) -> None:
 @pytest.mark.parametrize(
     "sequence",
     [
-        [0, 5, 4, 0, 0, 16],
+        [0, 5, 5, 0, 0, 16],
+        [0, 4, 3, 0, 0, 16],
         [1, 4, 4, 0, 0, 16],
         [-1, 1, 4, 0, 0, 16],
         [0, 1, 4, 0, 0, 8],
