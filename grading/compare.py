@@ -57,11 +57,11 @@ def is_equivalent(answer: str, gold: str) -> Verdict:
     if max(len(answer), len(gold)) > MAX_CHARACTERS:  # and too long to be remembered
         same = answer.strip() == gold.strip()
         return Verdict(Outcome.CORRECT if same else Outcome.UNPARSED, "same text" if same else "too long", answer)
-    return judge(answer, gold)
+    return verdict_on(answer, gold)
 
 
 @lru_cache(maxsize=4096)
-def judge(answer: str, gold: str) -> Verdict:
+def verdict_on(answer: str, gold: str) -> Verdict:
     """The verdict on an answer of bounded length."""
     if spelling(clean(answer)) == spelling(clean(gold)):
         return Verdict(Outcome.CORRECT, "same text", answer)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grading.compare import is_equivalent, judge
+from grading.compare import is_equivalent, verdict_on
 from grading.limits import GradingItem, GradingLimits
 from grading.process import GradingProcess
 from grading.read import read_answer
@@ -39,7 +39,7 @@ class PoolMeasurement:
 
 def measure_pairs(pairs: Sequence[tuple[str, str]]) -> float:
     """Pairs of (answer, gold) a second in this process, with nothing remembered from before."""
-    judge.cache_clear()
+    verdict_on.cache_clear()
     read_answer.cache_clear()
     started = time.perf_counter()
     for answer, gold in pairs:
