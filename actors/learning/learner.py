@@ -78,7 +78,7 @@ class Learner:
         start = time.perf_counter()
         rows = self._example_rows(examples)
         diagnostics = self._accumulate(rows, self._supervised_loss(examples))
-        metrics = self._descend() | {"update/skipped": 0.0} | mean_diagnostics(diagnostics)
+        metrics = self._descend() | mean_diagnostics(diagnostics)
         return self._finish(metrics, rows, start)
 
     @torch.no_grad()

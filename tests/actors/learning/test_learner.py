@@ -9,7 +9,7 @@ import torch
 from actors.engine.requests import Completion
 from actors.learning import batches
 from actors.learning.learner import Learner
-from actors.learning.rollouts import Rollout, RolloutGroup
+from actors.learning.rollouts import Example, Rollout, RolloutGroup
 from actors.learning.settings import AdvantageSettings, LearnerSettings, LossSettings, OptimizerSettings
 from tests.actors.engine.tiny import EOS, tiny_model
 from tests.actors.learning.cases import (
@@ -255,15 +255,19 @@ def test_the_overlong_penalty_separates_equal_rewards() -> None:
     assert metrics["reward/mean"] == 1, "rewards are reported as they were given"
 
 
-def test_a_gradient_that_is_not_finite_updates_nothing() -> None:
+@pytest.mark.parametrize("kind", ["rollouts", "examples"])
+def test_a_gradient_that_is_not_finite_updates_nothing(kind: str) -> None:
     learner = own_learner(settings())
     with torch.no_grad():
         learner.policy.base.get_output_embeddings().weight[3, 0] = math.inf
     before = {name: weight.detach().clone() for name, weight in learner.policy.trained().items()}
-    metrics = learner.step(random_groups())
+    if kind == "rollouts":
+        metrics = learner.step(random_groups())
+    else:
+        metrics = learner.supervised_step([Example((5, 6), (7, 8))])
     assert metrics["update/skipped"] == 1 and not math.isfinite(metrics["grad_norm"])
     assert all(torch.equal(weight, before[name]) for name, weight in learner.policy.trained().items())
-    assert learner.policy_version == 0
+    assert (learner.step_count, learner.policy_version) == (1, 0)
 
 
 def test_agreement_is_exact_for_the_policys_own_tokens_and_shows_stale_weights() -> None:
