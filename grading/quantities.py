@@ -10,6 +10,7 @@ from grading.equality import equal
 from grading.kinds import Numeral, Quantity
 from grading.numeric import NotComputable, evaluate
 from grading.series import has_series
+from grading.units import KNOWN, parse_unit
 
 DOUBLE_PRECISION_PLACES = 14
 DOUBLE_PRECISION = 1e-13  # of the value, so that a string of zeros stands for nothing
@@ -19,6 +20,8 @@ def match_quantities(answer: Quantity, gold: Quantity) -> str:
     """Units must agree where both sides have one; a percent sign is a factor of 1/100."""
     if answer.percent != gold.percent:
         return match_percentage(answer, gold)
+    if gold.unit is not None and gold.unit.dimension and gold.value.is_number:
+        answer = with_letters_as_units(answer)
     value, gold_value = answer.value, gold.value
     if has_series(value) and not has_series(gold_value):  # it states the task once more
         return ""
@@ -34,6 +37,21 @@ def match_quantities(answer: Quantity, gold: Quantity) -> str:
     if answer.unit is None and gold.unit is None and same_family(value, gold_value):
         return "equal up to the name of the constant"
     return match_radians(answer, gold) or match_long_decimal(answer, gold)
+
+
+def with_letters_as_units(answer: Quantity) -> Quantity:
+    """`240 m^2` as an area instead of a product, which is only done where the gold answer is a number with a unit."""
+    if answer.unit is not None or answer.value.is_number:
+        return answer
+    number, letters = answer.value.as_independent(*answer.value.free_symbols, as_Add=False)
+    powers = letters.as_powers_dict()
+    if not all(base.is_Symbol and power.is_Integer for base, power in powers.items()):
+        return answer
+    above = [f"{base}^{power}" for base, power in powers.items() if power > 0]
+    below = [f"per {base}^{-power}" for base, power in powers.items() if power < 0]
+    unit = parse_unit(" ".join(above + below))
+    known = unit is not None and all(name in KNOWN for name, _ in unit.dimension)
+    return Quantity(number, unit) if known else answer
 
 
 def match_percentage(answer: Quantity, gold: Quantity) -> str:

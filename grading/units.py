@@ -65,7 +65,7 @@ def parse_unit(phrase: str) -> Unit | None:
     None where the phrase is no unit. An unknown noun (`pieces`) is a unit of its own. A generic word (`units`) gives
     a unit without dimension, which agrees with any other.
     """
-    phrase = re.sub(r"\s*\^\s*\{?\s*(-?\s*\d)\s*\}?", r"^\1", phrase.lower().strip(" .,()"))
+    phrase = re.sub(r"\s*\^\s*\{?\s*(-?\s*\d)(?:\s*\})?", r"^\1", phrase.lower().strip(" .,()"))
     phrase = SPEEDS.get(phrase, phrase).replace("/", " per ").replace(".", " ").replace("-", " ")
     names = phrase.split()
     if not names or len(names) > MAX_WORDS or any(name in NOT_A_UNIT for name in names):

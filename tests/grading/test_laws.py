@@ -10,7 +10,8 @@ from grading import equivalence_classes, is_equivalent
 from tests.grading.rows import read_golds, read_rows
 
 OWN = sorted({row["gold"] for row in read_rows("pairs.jsonl")})
-ONE_SIDED = re.compile(r"%|_\{?\d")  # a gold answer fixes the percent sign or the base, which an answer may leave out
+# A gold answer fixes the percent sign, the base or that a ratio is asked for, and an answer may leave them out.
+ONE_SIDED = re.compile(r"%|_\{?\d|:")
 
 
 def may_have_direction(first, second):

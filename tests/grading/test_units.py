@@ -8,7 +8,7 @@ from grading.units import Unit, parse_unit
 @pytest.mark.parametrize(
     ("first", "second"),
     [("square inches", "in^2"), ("inches ^ { 2 }", "inches squared"), ("cubic feet", "ft^3"), ("mph", "miles per hour"),
-     ("km/h", "kilometers per hour"), ("hrs", "hours"), ("sq. units", "units"), ("days", "day"), ("lbs", "pounds")],
+     ("km/h", "kilometers per hour"), ("hrs", "hours"), ("sq. units", "units"), ("days", "day"), ("lbs", "pounds"), ("m^2 per s", "square meters per second")],
 )  # fmt: skip
 def test_spellings_of_one_unit_agree(first, second):
     assert parse_unit(first) == parse_unit(second) is not None
