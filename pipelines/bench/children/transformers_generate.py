@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import ContinuousBatchingConfig, GenerationConfig
 from transformers.utils import logging
 
 from actors.models import LoadedModel, ModelSpec, load_model
@@ -78,9 +78,17 @@ def _padded(
 def _continuous(
     loaded: LoadedModel, prompts: Sequence[Sequence[int]], config: GenerationConfig, batch_size: int
 ) -> list[list[int]]:
-    """New tokens of each prompt. How many run at once is transformers' own choice."""
+    """New tokens of each prompt. How many run at once is transformers' own choice.
+
+    Its pool is made for the work, all of it at once: by default it takes most of the machine's memory, and its time.
+    """
     model: Any = loaded.model
-    made = model.generate_batch(inputs=[list(row) for row in prompts], generation_config=config)
+    batching = ContinuousBatchingConfig()
+    pages = (-(-(len(row) + config.max_new_tokens) // batching.page_size) for row in prompts)
+    batching.num_blocks = sum(pages)
+    made = model.generate_batch(
+        inputs=[list(row) for row in prompts], generation_config=config, continuous_batching_config=batching
+    )
     outputs = list(made.values())
     errors = [output.error for output in outputs if output.error is not None]
     if errors or len(outputs) < len(prompts):
