@@ -1,11 +1,11 @@
 """Evaluation: every problem to a completion, every completion to a verdict, every verdict into the journal."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.engine.requests import Completion, GenerationRequest, SamplingParams
+from actors.engine.requests import Completion, GenerationRequest, Key, SamplingParams
 from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
 from grading import GradingItem, Outcome, Verdict
@@ -23,6 +23,7 @@ from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tic
 from pipelines.exit_codes import ExitCode
 from pipelines.problems import Problem, Prompt, check_context, prompt_hash
 from pipelines.records.console import Console
+from pipelines.records.engine_use import engine_use
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.progress import ProgressLine
 from pipelines.records.provenance import provenance
@@ -83,6 +84,7 @@ class Evaluation:
         self._stop = stop
         self._events = folder.events()
         self._metrics = folder.metrics()
+        self._lengths: dict[Key, int] = {}
         self._progress = ProgressLine(len(task.prompts), journal.samples.values())
 
     def do(self, requests: Sequence[GenerationRequest]) -> dict[str, Any]:
@@ -98,15 +100,18 @@ class Evaluation:
             units = plan_units(config.generation.batch_size, len(requests), plan.generators)
             generators = generator_pool(config, plan, units, self._task.model, sampling)
             graders = grading_pool(config, plan)
-            for unit in make_units(requests, units.size):
+            handed_out = make_units(requests, units.size)
+            for unit in handed_out:
                 generators.add(unit)
             try:
                 self._work(generators, graders, plan)
             finally:
                 generators.close()
                 graders.close()
-        occupancy = mean_occupancy(generators.progress.values(), config.generation.batch_size)
-        return {**self._progress.throughput(), "mean_occupancy": occupancy}
+        in_order = [item for unit in handed_out for item in unit.items]
+        lengths = [self._lengths[item.key] for item in in_order if item.key in self._lengths]
+        use = engine_use(generators.progress.values(), lengths, config.generation.batch_size)
+        return {**self._progress.throughput(), **use}
 
     def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
@@ -114,6 +119,7 @@ class Evaluation:
             match event:
                 case Finished(pool="generator"):
                     self._progress.generated(event.result)
+                    self._lengths |= {made.key: len(made.token_ids) for made in event.result}
                     for unit in self._to_grade(event):
                         graders.add(unit)
                 case Finished(pool="grader"):
@@ -197,15 +203,6 @@ class Evaluation:
             if shared := shared_gpus(places, plan.gpus_per_generator):
                 raise FatalError(f"two actors share a GPU that each should have alone: {', '.join(shared)}")
             self._progress.start()
-
-
-def mean_occupancy(progress: Iterable[Mapping[str, Any]], batch_size: int) -> float | None:
-    """The share of `batch_size` rows that got a token in a mean step; None where no generator told its steps."""
-    told = [counters for counters in progress if counters.get("steps")]
-    if not told:
-        return None
-    steps = sum(counters["steps"] for counters in told)
-    return round(sum(counters["tokens_sampled"] for counters in told) / (steps * batch_size), 3)
 
 
 def make_sample(item: Generated, verdict: Verdict | None, prompt: Prompt) -> Sample:

@@ -7,7 +7,7 @@ head and component.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,17 +94,6 @@ def costs_of(model: PreTrainedModel, kv_bytes: int, context_flop: int) -> Costs:
         logit_flop=2 * head_elements,
         context_flop=context_flop,
     )
-
-
-def ideal_gain(lengths: Sequence[int], batch_size: int) -> float:
-    """Return how many times fewer steps continuous batching needs than static batching, at best, for completions of
-    these lengths in this order: the longest of each batch, summed, over the larger of the longest of all and the mean
-    number of steps with every place taken. 1.0 without completions.
-    """
-    if not lengths:
-        return 1.0
-    batches = [lengths[first : first + batch_size] for first in range(0, len(lengths), batch_size)]
-    return sum(map(max, batches)) / max(max(lengths), sum(lengths) / batch_size)
 
 
 def measure_machine(device: torch.device, dtype: torch.dtype) -> Machine:

@@ -72,7 +72,6 @@ class EngineService:
         """By ticket: the call, and the place in it."""
         self._suspects: list[list[_Call]] = []
         """Calls that were together in a step that raised, each list to be run apart from everything else."""
-        self._steps = 0
         self._open: set[Future[Any]] = set()
         """What somebody may wait for; it leaves by itself when it is done."""
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
@@ -106,13 +105,13 @@ class EngineService:
         errand.future.result()
 
     def stats(self) -> dict[str, Any]:
-        """The engine's counters, `policy_version`, `steps` done, and what the engine's own `stats` adds.
+        """The engine's counters, `policy_version`, and what the engine's own `stats` adds.
 
         Nothing in it changes while the engine stands still, so that whoever watches can take change for life.
         """
         own: Callable[[], dict[str, Any]] = getattr(self._engine, "stats", dict)
         version = self._engine.policy_version
-        return {**asdict(self._engine.progress), "steps": self._steps, "policy_version": version, **own()}
+        return {**asdict(self._engine.progress), "policy_version": version, **own()}
 
     def close(self) -> None:
         """End the thread, after the step that it is in. Calls that wait raise ServiceClosed, and so do later ones."""
@@ -214,7 +213,6 @@ class EngineService:
                 raise
             self._part(error)
             return
-        self._steps += 1
         for ticket, completion in done:
             call, place = self._running.pop(ticket)
             call.made[place] = completion

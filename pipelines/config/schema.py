@@ -142,7 +142,7 @@ class GenerationConfig(Section):
     policy: Literal["continuous", "static", "dynamic"] = Field(
         "continuous",
         description="when waiting requests start: continuous: as soon as a place is free; static: when the whole batch "
-        "is done; dynamic: at any time, but a new batch waits for company",
+        "is done; dynamic: as static, and not before enough of them wait or the first has waited long enough",
     )
     batch_size: int = Field(32, ge=1, description="rows that an actor runs at once, under every policy")
     token_budget: int | Auto = Field(

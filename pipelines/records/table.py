@@ -27,11 +27,10 @@ def result_table(summary: Mapping[str, Any]) -> str:
         )
     speed = summary.get("throughput")
     if speed and speed["seconds"]:
-        line = (
+        lines.append(
             f"throughput   {speed['tokens_per_s']:.0f} tokens/s, {speed['samples']} samples in {speed['seconds']:.0f} s"
         )
-        occupancy = speed.get("mean_occupancy")
-        lines.append(line if occupancy is None else f"{line}, mean occupancy {occupancy:.0%}")
+        lines += _use(speed)
     if summary["n"] < summary["planned"]:
         lines.append(f"unfinished   {summary['n']} of {summary['planned']} samples are there")
     return "\n".join(lines)
@@ -46,3 +45,16 @@ def _row(name: str, cell: Mapping[str, Any]) -> str:
         f"{name:<24}{cell['accuracy']:>7.1%}  95 % interval {low:>6.1%} to {high:>6.1%}  "
         f"{cell['correct']:>4} of {cell['n']:<4} {bar}"
     ).rstrip()
+
+
+def _use(speed: Mapping[str, Any]) -> list[str]:
+    """What the engines made of their time, where they told."""
+    shares = {
+        "places taken": speed.get("occupancy"),
+        "padding": speed.get("padding_share"),
+        "of the physical limit": speed.get("limit_share"),
+    }
+    parts = [f"{share:.0%} {name}" for name, share in shares.items() if share is not None]
+    if parts and speed.get("ideal_gain") is not None:
+        parts.append(f"{speed['ideal_gain']:.2f} x fewer steps than static batches, at best")
+    return [f"engines      {', '.join(parts)}"] if parts else []

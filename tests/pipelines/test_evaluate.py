@@ -5,7 +5,7 @@ from dataclasses import replace
 from actors.engine.requests import Completion, Timing
 from grading import Outcome, Verdict
 from pipelines.dispatch.work import Unit
-from pipelines.evaluate import Generated, make_sample, mean_occupancy
+from pipelines.evaluate import Generated, make_sample
 from pipelines.problems import Problem, Prompt
 
 MADE = Completion("p", 2, "4", (7, 8), (-1.0, -2.0), (-1.0, -2.0), "eos", policy_version=6, timing=Timing(0.25, 1.5))
@@ -21,9 +21,3 @@ def test_a_sample_without_a_token_has_the_seconds_of_its_unit() -> None:
     failed = replace(GENERATED, completion=replace(MADE, token_ids=(), timing=None))
     sample = make_sample(failed, None, Prompt("2 + 2", [5]))
     assert (sample.first_token_s, sample.seconds) == (None, 9.0)
-
-
-def test_occupancy_is_the_share_of_rows_that_got_a_token_over_all_generators() -> None:
-    told = [{"steps": 10, "tokens_sampled": 300}, {"steps": 30, "tokens_sampled": 980}, {}]
-    assert mean_occupancy(told, 64) == 0.5
-    assert mean_occupancy([{}, {"steps": 0, "tokens_sampled": 0}], 64) is None

@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from actors.engine.continuous.attention.layer import AttentionLayer
 from actors.engine.continuous.build import ContinuousOptions, _costs
-from actors.engine.limits import Costs, Limits, Machine, Work, ideal_gain, measure_machine
+from actors.engine.limits import Costs, Limits, Machine, Work, measure_machine
 from actors.engine.requests import SamplingParams
 from tests.actors.engine.cases import prompts
 from tests.actors.engine.continuous.engines import continuous
@@ -93,20 +93,6 @@ def test_an_engine_counts_its_work_by_the_definition() -> None:
     assert engine.progress.row_steps == 3 * made
     assert engine.progress.place_steps == 7 * made
     assert engine.progress.busy_s > 0
-
-
-@pytest.mark.parametrize(
-    ("lengths", "batch_size", "gain"),
-    [
-        ([], 4, 1.0),
-        ([10, 10, 10, 10], 2, 1.0),
-        ([10, 2, 2, 10], 2, 20 / 12),
-        ([100, 1, 1, 1], 2, 101 / 100),
-        ([5, 5, 1], 2, 6 / 5.5),
-    ],
-)
-def test_ideal_gain_of_joining_at_every_step(lengths: list[int], batch_size: int, gain: float) -> None:
-    assert ideal_gain(lengths, batch_size) == pytest.approx(gain)
 
 
 def test_a_machine_is_measured_in_sensible_units() -> None:

@@ -76,13 +76,20 @@ def test_groups_cover_every_labelled_sample_once() -> None:
     assert {name: cell["n"] for name, cell in found["by_level"].items()} == {"1": 1, "2": 2, "5": 1}
 
 
-@pytest.mark.parametrize(
-    ("known", "end"), [({}, "in 20 s"), ({"mean_occupancy": 0.874}, "in 20 s, mean occupancy 87%")]
-)
-def test_the_table_shows_how_full_the_batches_were_where_it_is_known(known: dict, end: str) -> None:
-    speed = {"samples": 5, "tokens": 100, "seconds": 20.0, "tokens_per_s": 5.0, **known}
-    lines = result_table({**summarise(rows(), 5), "model": "m", "data": "d", "throughput": speed}).splitlines()
-    assert f"throughput   5 tokens/s, 5 samples {end}" in lines
+def test_the_table_shows_what_engines_made_of_their_time_where_they_told() -> None:
+    speed = {"samples": 5, "tokens": 100, "seconds": 20.0, "tokens_per_s": 5.0}
+    use = {"occupancy": 0.874, "padding_share": 0.0, "limit_share": 0.41, "ideal_gain": 1.5}
+
+    def lines(known: dict) -> list[str]:
+        summary = {**summarise(rows(), 5), "model": "m", "data": "d", "throughput": known}
+        return [line for line in result_table(summary).splitlines() if line.startswith(("throughput", "engines"))]
+
+    assert lines(speed) == ["throughput   5 tokens/s, 5 samples in 20 s"]
+    assert lines(speed | use)[1] == (
+        "engines      87% places taken, 0% padding, 41% of the physical limit, "
+        "1.50 x fewer steps than static batches, at best"
+    )
+    assert lines(speed | use | {"limit_share": None})[1].count("limit") == 0
 
 
 def test_the_table_shows_faults_and_what_is_missing() -> None:
