@@ -14,6 +14,7 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 MAX_MESSAGE = 1 << 26
+CHUNK = 1 << 16
 
 
 class ChannelClosed(Exception):
@@ -41,6 +42,7 @@ class Channel:
     def __init__(self, read_fd: int, write_fd: int, *, blocking: bool) -> None:
         self.read_fd = read_fd
         self.write_fd = write_fd
+        self._buffer = bytearray()
         os.set_blocking(read_fd, blocking)
         os.set_blocking(write_fd, blocking)
 
@@ -71,20 +73,22 @@ class Channel:
             raise ChannelClosed("not a message") from None
 
     def _read(self, length: int, deadline: float | None) -> bytes:
-        parts = []
-        while length:
+        """The next `length` bytes. What has arrived behind them waits in the buffer, so that several short messages
+        cost one call."""
+        while len(self._buffer) < length:
             self._wait(self.read_fd, select.POLLIN, deadline)
             try:
-                part = os.read(self.read_fd, length)
+                part = os.read(self.read_fd, CHUNK)
             except BlockingIOError:
                 continue
             except ConnectionResetError:
                 raise ChannelClosed from None
             if not part:
                 raise ChannelClosed
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
+            self._buffer += part
+        taken = bytes(self._buffer[:length])
+        del self._buffer[:length]
+        return taken
 
     def _wait(self, fd: int, event: int, deadline: float | None) -> None:
         if deadline is None:
