@@ -151,6 +151,18 @@ def test_repeated_steps_on_good_and_bad_answers_make_the_good_ones_likelier() ->
     assert likelihood(1.0) > before[0] and likelihood(0.0) < before[1]
 
 
+def test_the_learning_rate_of_the_step_is_the_one_that_is_used() -> None:
+    learner = own_learner(settings(optimizer=OptimizerSettings(lr=1e-3, decay="linear", total_steps=2)))
+    moved = []
+    for number in range(3):
+        before = {name: weight.detach().clone() for name, weight in learner.policy.trained().items()}
+        assert learner.step(random_groups(seed=number))["lr"] == pytest.approx((1e-3, 5e-4, 0)[number])
+        now = learner.policy.trained()
+        moved.append(max((now[name] - value).abs().max().item() for name, value in before.items()))
+    assert moved[0] > 1.5 * moved[1] > 0
+    assert moved[2] == 0
+
+
 def test_clipping_bounds_the_norm_and_reports_the_one_before() -> None:
     clipped = settings(optimizer=OptimizerSettings(max_grad_norm=0.01))
     learner = own_learner(clipped)

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -66,3 +68,9 @@ def test_the_learning_rate_warms_up_then_decays_to_its_end_and_stays_there() -> 
         [1, (1 + math.cos(math.pi / 4)) / 2, 0.5, 0]
     )
     assert [learning_rate(step, OptimizerSettings(lr=1.0, warmup_steps=2)) for step in (0, 1, 9)] == [0.5, 1, 1]
+
+
+def test_a_driver_imports_settings_and_records_without_torch() -> None:
+    code = "import actors.learning, sys; print(*sorted({'torch', 'ray', 'transformers'} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == []
