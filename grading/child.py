@@ -75,7 +75,7 @@ def serve(answer: Judge = judge) -> None:
             except FAULTS as fault:
                 # Only the type: a message may hold a number that takes for ever to print.
                 reply = {"fault": type(fault).__name__}
-            channel.send({**reply, "rss_kb": resident_kb()})
+            channel.send({**reply, "key": request.get("key"), "rss_kb": resident_kb()})
     except ChannelClosed:
         return
 

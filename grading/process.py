@@ -135,7 +135,11 @@ class GradingProcess:
                 if self._child is None or (not flight and self._is_worn(0)):
                     self._replace()
                     flight.clear()
-                reply = self._next_reply(requests, len(replies), flight)
+                try:
+                    reply = self._next_reply(requests, len(replies), flight)
+                except BaseException:  # Ctrl-C: the child would answer the rest to whoever asks next
+                    self._kill()
+                    raise
                 if reply.get("failure") == "crash" and attempts == 0:
                     attempts, self.counters.retries = 1, self.counters.retries + 1
                     continue
@@ -153,12 +157,15 @@ class GradingProcess:
         deadline = time.monotonic() + self.limits.deadline_s
         try:
             while first + len(flight) < len(requests) and not (flight and self._is_worn(len(flight))):
-                encoded = encode(requests[first + len(flight)])
+                place = first + len(flight)
+                encoded = encode({**requests[place], "key": place})
                 if flight and sum(flight) + len(encoded) > self._window:
                     break
                 self._channel.send_bytes(encoded, deadline)
                 flight.append(len(encoded))
             reply = self._receive(deadline)
+            if reply.pop("key", None) != first:
+                raise ChannelClosed("a reply to another request")
         except DeadlineExceeded:
             self.counters.timeouts += 1
             self._kill()

@@ -125,6 +125,22 @@ def test_requests_sent_ahead_of_a_fault_are_answered_once(stubborn):
     assert stubborn.counters.items == len(items)
 
 
+def test_an_interrupted_batch_leaves_no_replies_to_the_next_one(grader, monkeypatch):
+    taken = iter([grader._receive, None])
+
+    def interrupted(deadline):
+        receive = next(taken)
+        if receive is None:
+            raise KeyboardInterrupt
+        return receive(deadline)
+
+    monkeypatch.setattr(grader, "_receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        grader.grade_batch([WRONG] * 20)
+    monkeypatch.undo()
+    assert outcomes(grader.grade_batch([RIGHT] * 20)) == [Outcome.CORRECT] * 20
+
+
 def test_long_completions_fill_no_pipe(grader):
     items = [GradingItem("y" * length + r" \boxed{\frac12}", "0.5") for length in (10, 50_000, 100_000, 900_000) * 5]
     assert outcomes(grader.grade_batch(items)) == [Outcome.CORRECT] * len(items)
