@@ -130,10 +130,15 @@ def test_a_torn_checkpoint_is_passed_over_named_and_never_loaded(file: str, dama
 
 
 def _save_and_die(folder: Path, after: str) -> None:
-    """Save once, then die as by SIGKILL while saving again, right before the call named `after`."""
+    """Save once, then die as by SIGKILL while saving again, right before the call named `after`, or halfway through
+    deleting a folder."""
 
     def die(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def delete_half(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        die()
 
     torch.set_num_threads(1)
     learner = new_learner()
@@ -143,7 +148,7 @@ def _save_and_die(folder: Path, after: str) -> None:
     if after == "rename":
         Path.rename = die  # type: ignore[method-assign, assignment]
     elif after == "rmtree":
-        checkpoint.shutil.rmtree = die  # type: ignore[attr-defined, assignment]
+        checkpoint.shutil.rmtree = delete_half  # type: ignore[attr-defined, assignment]
     else:
         setattr(checkpoint, after, die)
     kept.save(learner, tiny_tokenizer(), {"cursor": 2})
