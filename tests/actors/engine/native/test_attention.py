@@ -144,6 +144,16 @@ def test_attention_is_that_of_the_definition(
         assert_close(got[first : first + rows], reference(text, rows, **options))
 
 
+def test_softcap_is_accurate_to_the_last_digits(kernels: Kernels) -> None:
+    scores = torch.linspace(-4, 4, 1001)
+    # One query head a score; the first key gives 0, the second the score; only the second carries a value.
+    query = torch.stack((scores, torch.zeros_like(scores)), -1).expand(2, -1, -1)
+    text = Text(query, torch.tensor([[[0.0, 0.0]], [[1.0, 0.0]]]), torch.tensor([[[0.0]], [[1.0]]]))
+    pool = Pool(kernels, text)
+    got = pool.attend(query, [[0, 2, 2, 0, 0, pool.write(text)]], scale=1.0, softcap=1.0)[1, :, 0]
+    torch.testing.assert_close(got.double(), scores.double().tanh().sigmoid(), atol=3e-7, rtol=0)
+
+
 # A row's own tokens are all that counts
 
 

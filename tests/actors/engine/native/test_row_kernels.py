@@ -46,6 +46,13 @@ def test_silu_mul_is_the_gated_activation(kernels: Kernels, tokens: int, size: i
     assert_close(out, torch.nn.functional.silu(gate) * up)
 
 
+def test_silu_mul_is_accurate_to_the_last_digits(kernels: Kernels) -> None:
+    gate = torch.linspace(-80, 80, 100_000)
+    out = torch.empty_like(gate)[None]
+    kernels.silu_mul(torch.cat((gate, torch.ones_like(gate)))[None], out)
+    torch.testing.assert_close(out[0].double(), torch.nn.functional.silu(gate.double()), atol=0, rtol=5e-7)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), [(4, 4, 8), (3, 1, 24), (9, 3, 64), (16, 1, 128)])
 @pytest.mark.parametrize("with_norms", [False, True])
