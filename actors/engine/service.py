@@ -67,13 +67,13 @@ class EngineService:
         self._arrived: list[_Call] = []
         self._errands: list[_Errand] = []
         self._refusal: Exception | None = None
-        """Why no more work is taken. These three are shared, under the condition; what follows is the thread's own."""
+        """Why no more work is taken."""
+        self._open: set[Future[Any]] = set()
+        """What somebody may wait for; it leaves by itself when it is done. What follows is the thread's own."""
         self._running: dict[int, tuple[_Call, int]] = {}
         """By ticket: the call, and the place in it."""
         self._suspects: list[list[_Call]] = []
         """Calls that were together in a step that raised, each list to be run apart from everything else."""
-        self._open: set[Future[Any]] = set()
-        """What somebody may wait for; it leaves by itself when it is done."""
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
 
