@@ -59,7 +59,7 @@ def test_a_child_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -
     note = tmp_path / "pids"
     code = (
         "import os, subprocess, sys, time, pathlib\n"
-        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=subprocess.DEVNULL)\n"
         f"pathlib.Path({str(note)!r}).write_text(f'{{os.getpid()}} {{other.pid}}')\n"
         "print('about to hang', file=sys.stderr, flush=True)\n"
         "time.sleep(60)"

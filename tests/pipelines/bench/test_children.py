@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+from actors.models import ModelSpec, load_model
 from actors.models.checkpoint import known_tokens
 from pipelines.bench.children import ours, transformers_generate
 from pipelines.bench.contenders import (
@@ -90,6 +91,15 @@ def test_useful_tokens_are_those_of_a_plain_loop_with_the_eos(
     run = measured(checkpoint, contender, Work(PROMPTS, NEW_TOKENS, batch_size=2))
     assert list(run.lengths) == expected
     assert run.useful_tokens == sum(expected)
+
+
+@pytest.mark.parametrize("generate", [transformers_generate._padded, transformers_generate._continuous])
+def test_transformers_says_what_a_plain_loop_says(checkpoint: Path, eos: set[int], generate: Any) -> None:
+    """Token for token: padding and its mask are right."""
+    loaded = load_model(ModelSpec(str(checkpoint), dtype="float32", device="cpu"))
+    rows = generate(loaded, PROMPTS, transformers_generate._greedy(NEW_TOKENS, eos), 2)
+    useful = [row[: transformers_generate.useful_tokens(row, eos)] for row in rows]
+    assert useful == [plain_loop(prompt, eos) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize("contender", [OURS, GENERATE], ids=lambda contender: contender.name)
