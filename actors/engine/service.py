@@ -22,6 +22,7 @@ LONGEST_GATHER = 10
 """It starts after so many times that, whatever still comes."""
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 class EngineBroken(RuntimeError):
@@ -155,10 +156,8 @@ class EngineService:
                 self._gather()
             if self._refusal:
                 return False
-            errands, self._errands = self._errands, []
-            calls: list[_Call] = []
-            if not self._suspects:
-                calls, self._arrived = self._arrived, []
+            errands = _emptied(self._errands)
+            calls = [] if self._suspects else _emptied(self._arrived)
         for errand in errands:
             self._run(errand)
         for call in calls:
@@ -179,9 +178,9 @@ class EngineService:
         try:
             errand.do()
         except Exception as error:
-            _fail(errand.future, error)
             if _breaks_the_device(error):
                 raise
+            _fail(errand.future, error)
         else:
             _finish(errand.future, None)
 
@@ -198,9 +197,9 @@ class EngineService:
         try:
             tickets = self._engine.add([call.requests[place] for place in places], call.sampling)
         except Exception as error:
-            _fail(call.future, error)
             if _breaks_the_device(error):
                 raise
+            _fail(call.future, error)
             return
         self._running |= {ticket: (call, place) for ticket, place in zip(tickets, places, strict=True)}
         self._finish_if_whole(call)
@@ -238,6 +237,13 @@ class EngineService:
         self._engine.abort(gone)
         for ticket in gone:
             del self._running[ticket]
+
+
+def _emptied(box: list[Item]) -> list[Item]:
+    """What is in `box`. It stays the same list, because callers hold on to it before they hold the lock."""
+    items = box.copy()
+    box.clear()
+    return items
 
 
 def _finish(future: Future[Result], result: Result) -> None:

@@ -1,6 +1,7 @@
 """One engine for many callers: each gets what it would get alone, whatever becomes of the others."""
 
 import copy
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -124,6 +125,18 @@ def test_work_that_arrives_while_the_engine_runs_waits_for_nobody_to_ask_for_it(
 
 def test_no_requests_are_done_at_once(serve: Serve) -> None:
     assert serve(engine(MODEL)).generate([], SAMPLED) == []
+
+
+def test_no_call_is_lost_however_many_arrive_at_any_moment(serve: Serve) -> None:
+    service = serve(engine(MODEL), gather_s=0.0)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns in the middle of everything
+    try:
+        with ThreadPoolExecutor(4) as callers:
+            calls = [callers.submit(lambda: service.submit([], SAMPLED).result(timeout=10)) for _ in range(4000)]
+            assert all(call.result() == [] for call in calls)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_weights_change_between_two_steps_and_errors_reach_the_caller(serve: Serve) -> None:
