@@ -91,7 +91,8 @@ def build_continuous_engine(
         raise UnsupportedModelError(f"rope type {rope!r} chooses frequencies by the longest row of a batch")
     check_interface(model)
     before = model.config._attn_implementation
-    tokens, expected, dtype = check_tokens(model), plain_logits(model), model.dtype
+    tokens, dtype = check_tokens(tokenizer), model.dtype
+    expected = plain_logits(model, tokens)
     try:
         model.set_attn_implementation(KEY)
         layers = find_layers(model)

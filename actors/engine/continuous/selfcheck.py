@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from actors.engine.continuous.attention.interface import UnsupportedModelError
 from actors.engine.continuous.decoder import Decoder
@@ -11,6 +11,9 @@ from actors.engine.continuous.scheduler import Piece
 from actors.engine.continuous.sequence import Sequence
 from actors.engine.continuous.step import build_step
 
+TEXT = (
+    "Let x be a positive integer. Find the sum of all numbers n such that n squared plus three is divisible by seven."
+)
 TOKENS = 24
 PIECES = ((0, 9), (9, 23), (23, 24))
 """A prompt in two pieces, and one token of decoding."""
@@ -20,17 +23,16 @@ ROUNDED_TOLERANCE = 0.15
 """Largest relative difference of logits; a wrong position, mask or scale makes it about 1."""
 
 
-def check_tokens(model: PreTrainedModel) -> list[int]:
-    """Ids from all over the vocabulary."""
-    embedding = model.get_input_embeddings()
-    assert isinstance(embedding, torch.nn.Embedding)
-    return [(7919 * index + 11) % embedding.num_embeddings for index in range(TOKENS)]
+def check_tokens(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """`TOKENS` ids of ordinary text: over tokens at random, rounding alone moves logits by a third of their spread."""
+    ids = tokenizer.encode(TEXT, add_special_tokens=False)
+    return [ids[index % len(ids)] for index in range(TOKENS)]
 
 
 @torch.inference_mode()
-def plain_logits(model: PreTrainedModel) -> Tensor:
+def plain_logits(model: PreTrainedModel, tokens: list[int]) -> Tensor:
     """(3, V): what the model, untouched, says after each of the pieces."""
-    ids = torch.tensor([check_tokens(model)], device=model.device)
+    ids = torch.tensor([tokens], device=model.device)
     positions = torch.arange(TOKENS, device=model.device).unsqueeze(0)
     logits = model(ids, attention_mask=torch.ones_like(ids), position_ids=positions, use_cache=False).logits[0]
     return logits[[end - 1 for _, end in PIECES]].float()
