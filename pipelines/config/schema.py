@@ -206,7 +206,7 @@ class GradingConfig(Section):
     )
     deadline_s: float = Field(5.0, gt=0, description="seconds that one answer may take before its process is killed")
     memory_mb: int = Field(1024, ge=256, description="memory limit of the grading process, in MiB")
-    recycle_after: int = Field(1000, ge=1, description="answers after which the grading process is replaced")
+    recycle_after: int = Field(10_000, ge=1, description="answers after which the grading process is replaced")
 
 
 class ClusterConfig(Section):
