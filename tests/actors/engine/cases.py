@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,8 +51,16 @@ def assert_same(got: list[Completion], expected: list[Completion]) -> None:
 def reference(
     model: PreTrainedModel, requests: list[GenerationRequest], params: SamplingParams, eos: set[int] | None = None
 ) -> list[Completion]:
-    ends = {EOS} if eos is None else eos
-    return [reference_generate(model, request, params, ends, KNOWN) for request in requests]
+    ends = frozenset({EOS} if eos is None else eos)
+    return [_reference(model, request, params, ends) for request in requests]
+
+
+@cache
+def _reference(
+    model: PreTrainedModel, request: GenerationRequest, params: SamplingParams, eos: frozenset[int]
+) -> Completion:
+    """Remembered, because several engines are held against the same: a model must not change once it was asked."""
+    return reference_generate(model, request, params, set(eos), KNOWN)
 
 
 def free_run(model: PreTrainedModel, requests: list[GenerationRequest], tokens: int = 40) -> list[Completion]:
