@@ -76,18 +76,19 @@ def run(options: argparse.Namespace, console: Console, command: str) -> int:
         machine = machine_facts(command, options.threads, setup.openvino)
         results = [measure_row(row, supply, setup, options.rounds, console) for row in _rows(options.row)]
     except ConfigError as error:
-        return _fail(console, "\n".join(error.messages), ExitCode.BAD_CONFIGURATION)
+        return _fail(options, console, "\n".join(error.messages), ExitCode.BAD_CONFIGURATION)
     except (ProblemError, PromptError) as error:
-        return _fail(console, str(error), ExitCode.BAD_CONFIGURATION)
+        return _fail(options, console, str(error), ExitCode.BAD_CONFIGURATION)
     except ModelError as error:
-        return _fail(console, str(error), ExitCode.ERROR)
+        return _fail(options, console, str(error), ExitCode.ERROR)
     except Preempted:
-        return _fail(console, "stopped; nothing of an unfinished row is kept", ExitCode.PREEMPTED)
+        return _fail(options, console, "stopped; nothing of an unfinished row is kept", ExitCode.PREEMPTED)
+    code = ExitCode.ERROR if any(result.failed for result in results) else ExitCode.COMPLETE
     if options.json:
-        print(json.dumps(_document(options, machine, results)), flush=True)
+        print(json.dumps({"exit_code": code, **_document(options, machine, results)}), flush=True)
     else:
         print(result_table(results, machine), flush=True)
-    return ExitCode.ERROR if any(result.failed for result in results) else ExitCode.COMPLETE
+    return code
 
 
 def _prepare(options: argparse.Namespace) -> tuple[Setup, work.Supply]:
@@ -136,8 +137,10 @@ def _document(options: argparse.Namespace, machine: dict[str, Any], results: Seq
     }
 
 
-def _fail(console: Console, message: str, code: int) -> int:
+def _fail(options: argparse.Namespace, console: Console, message: str, code: int) -> int:
     console.fail(message)
+    if options.json:
+        print(json.dumps({"exit_code": code, "error": message}), flush=True)
     return code
 
 

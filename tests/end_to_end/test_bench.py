@@ -34,8 +34,8 @@ def test_the_command_measures_a_row_names_a_missing_peer_and_prints_only_json(ch
 
 
 def test_mistakes_are_named_before_anything_runs(tmp_path: Path) -> None:
-    done = bench("--gguf", str(tmp_path / "none.gguf"))
-    assert done.returncode == 2
+    done = bench("--gguf", str(tmp_path / "none.gguf"), "--json")
+    assert done.returncode == json.loads(done.stdout)["exit_code"] == 2
     assert "none.gguf: no such file" in done.stderr
     done = bench("--row", "unheard-of")
     assert done.returncode == 2
