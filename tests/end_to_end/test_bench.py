@@ -27,7 +27,7 @@ def test_the_command_measures_a_row_names_a_missing_peer_and_prints_only_json(ch
     assert ours[0]["lengths"] == peer[0]["lengths"] == [64, 64, 64]
     assert ours[0]["engine"]["steps"] >= 64
     (finding,) = measured["findings"]
-    assert finding["ratio"] * peer[0]["tokens_per_s"] == ours[0]["tokens_per_s"]
+    assert finding["ratio"] == ours[0]["tokens_per_s"] / peer[0]["tokens_per_s"]
     assert "openvino-genai" in missing["missing"]
     assert document["machine"]["cores"] >= 1
     assert {"torch", "transformers"} <= set(document["machine"]["versions"])
