@@ -31,9 +31,10 @@ from actors.engine.continuous.selfcheck import check_decoder, check_tokens, plai
 from actors.engine.limits import Costs, Limits, Machine, costs_of
 from actors.engine.progress import Progress
 from actors.engine.rows import RowKeeper
+from actors.host import give_back_freed_memory
 from actors.models import checkpoint
 
-CPU_TOKEN_BUDGET = 256
+CPU_TOKEN_BUDGET = 512
 """Where a CPU's matrix products are at full speed: more tokens a step only make it longer."""
 
 GPU_TOKEN_BUDGET = 4096
@@ -106,6 +107,7 @@ def build_continuous_engine(
         raise
     keeper = RowKeeper(model, tokenizer, Progress(), eos_token_ids, context_length)
     decoder = _decoder(model, attention, layers, options)
+    give_back_freed_memory()
     check_decoder(decoder, tokens, expected, dtype, least_rows)
     budget = options.token_budget or (GPU_TOKEN_BUDGET if on_gpu else CPU_TOKEN_BUDGET)
     scheduler = Scheduler(size, options.batch_size, budget, options.policy, options.admission, attention.share_prefixes)
