@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
@@ -14,6 +14,9 @@ from actors.engine.service import EngineService
 from actors.host import host_memory
 from actors.models import ModelSpec
 from actors.resources import Placement, read_placement
+
+if TYPE_CHECKING:
+    from actors.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,18 @@ class Generator:
         """One completion a request, in order. Raises as `EngineService.generate` does."""
         assert self._service is not None, "load comes first"
         return self._service.generate(requests, sampling)
+
+    @ray.method(concurrency_group="health")
+    def update_weights(self, weights: "Weights") -> int:
+        """Take `weights` over between two steps of what is running; returns their version.
+
+        Raises ValueError, and keeps the weights that it has, for those that were damaged on the way or do not fit.
+        """
+        from actors.weights import unpack_weights
+
+        assert self._service is not None, "load comes first"
+        self._service.update_weights(unpack_weights(weights), weights.version)
+        return weights.version
 
     @ray.method(concurrency_group="health")
     def progress(self) -> dict[str, Any]:

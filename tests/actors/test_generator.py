@@ -1,5 +1,6 @@
 """The generator as a real Ray actor: pinned, reporting, serving many calls at once, answering while it works."""
 
+import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from actors.engine.requests import GenerationRequest, SamplingParams
 from actors.generator import GeneratorReport, GeneratorSpec, generator_actor
 from actors.models import ModelError, ModelSpec
 from actors.resources import PinningError, Placement, actor_options, shared_gpus
-from tests.actors.engine.tiny import save_checkpoint
+from tests.actors.engine.cases import GREEDY, assert_same, prompts, reference
+from tests.actors.engine.tiny import save_checkpoint, tiny_model
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
 
@@ -119,3 +121,30 @@ def test_calls_at_the_same_time_share_batches_and_progress_is_answered_meanwhile
 def test_gpus_of_the_same_number_on_two_nodes_are_two_gpus() -> None:
     places = [Placement(node, f"10.0.0.{node}", 1, ("0",)) for node in "12"]
     assert shared_gpus(places, 1) == []
+
+
+def test_new_weights_reach_an_actor_through_the_object_store_and_mark_what_comes_of_them(
+    checkpoint: Path, actors: list[Any]
+) -> None:
+    import ray
+    import torch
+
+    from actors.weights import pack_weights
+
+    changed = copy.deepcopy(tiny_model("llama"))
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter.mul_(1.2)
+    actors.append(start(checkpoint, 0))
+    reports(actors)
+    requests = prompts([5, 9])
+    weights = ray.put(pack_weights(changed.named_parameters(), version=4))
+    assert ray.get(actors[0].update_weights.remote(weights)) == 4
+    got = ray.get(actors[0].generate.remote(requests, GREEDY))
+    assert_same(got, reference(changed, requests, GREEDY))
+    assert {completion.policy_version for completion in got} == {4}
+    assert ray.get(actors[0].progress.remote())["policy_version"] == 4
+    broken = pack_weights([("no.such", torch.ones(1))], version=5)
+    with pytest.raises(ValueError, match=r"no weights named no\.such"):
+        ray.get(actors[0].update_weights.remote(broken))
+    assert ray.get(actors[0].progress.remote())["policy_version"] == 4

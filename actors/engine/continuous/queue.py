@@ -3,6 +3,7 @@
 import heapq
 from collections import deque
 from collections.abc import Hashable, Iterator
+from itertools import islice
 
 from actors.engine.continuous.sequence import Sequence
 
@@ -73,8 +74,8 @@ class WaitingQueue:
         self._returned.appendleft(sequence)
         self._size += 1
 
-    def has(self, prompt: Hashable) -> bool:
-        return prompt in self._groups
+    def samples_of(self, prompt: Hashable) -> int:
+        return len(self._groups.get(prompt, ()))
 
     def rank(self, prompt: Hashable) -> None:
         """The expected length of this prompt's completions has changed."""
@@ -84,16 +85,16 @@ class WaitingQueue:
             self._unknown.pop(prompt, None)
             heapq.heappush(self._known, (-expected, self._ranks, prompt))
 
-    def next(self) -> list[Sequence]:
-        """The samples whose turn it is, all of one prompt, the first of them first. They stay in the queue."""
+    def next(self, most: int) -> list[Sequence]:
+        """At most so many samples, all of the prompt whose turn it is. They stay in the queue."""
         if self._returned:
             return [self._returned[0]]
         while self._known and self._known[0][2] not in self._groups:
             heapq.heappop(self._known)
         longest = -self._known[0][0] if self._known else None
         if longest is not None and (not self._unknown or longest >= (self._estimate.typical() or 0)):
-            return list(self._groups[self._known[0][2]])
-        return list(self._groups[next(iter(self._unknown))]) if self._unknown else []
+            return list(islice(self._groups[self._known[0][2]], most))
+        return list(islice(self._groups[next(iter(self._unknown))], most)) if self._unknown else []
 
     @property
     def oldest_arrival(self) -> float:

@@ -34,8 +34,8 @@ class RunAllocator:
         return list(self._gaps)
 
     def allocate(self, tokens: int) -> Run | None:
-        """Return a run of at least `tokens`, None if no gap is so large."""
-        size = blocks(tokens)
+        """Return a run of at least `tokens`, and of one block, None if no gap is so large."""
+        size = blocks(max(1, tokens))
         for index, (start, gap) in enumerate(self._gaps):
             if gap >= size:
                 self._shrink(index, size)

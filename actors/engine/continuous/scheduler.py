@@ -138,7 +138,7 @@ class Scheduler:
     def finish(self, sequences: Collection[Sequence]) -> None:
         """These are complete; their room is free, and what they tell about lengths is learnt."""
         for sequence in sequences:
-            siblings = self.waiting.has(sequence.prompt)
+            siblings = self.waiting.samples_of(sequence.prompt) > 0
             self._estimate.learn(sequence, siblings)
             self.waiting.rank(sequence.prompt)
             self.drop(sequence)
@@ -261,7 +261,7 @@ class Scheduler:
     def _admit(self, plan: Plan, left: int) -> None:
         """Take in what fits: continuously as long as a step has tokens to spare, else a whole batch at once."""
         while len(self.live) < self.batch_size and (left > 0 or self._policy.name != "continuous"):
-            joined = self._join(self.waiting.next()[: self.batch_size - len(self.live)])
+            joined = self._join(self.waiting.next(self.batch_size - len(self.live)))
             if not joined:
                 return
             left = self._prefill(plan, left, joined)
@@ -325,7 +325,7 @@ class Scheduler:
         prompt = group[0].prompt
         if prompt in self._prefixes:
             return self._prefixes[prompt]
-        if not self._share_prefixes or not group[0].shareable or len(group) < 2:
+        if not self._share_prefixes or not group[0].shareable or self.waiting.samples_of(prompt) < 2:
             return None
         run = self.runs.allocate(group[0].shareable)
         if run is None:
@@ -335,7 +335,7 @@ class Scheduler:
 
     def _release_unused_prefix(self, prompt: object) -> None:
         """A prefix is kept as long as samples that could use it wait."""
-        if prompt in self._prefixes and not self.waiting.has(prompt):
+        if prompt in self._prefixes and not self.waiting.samples_of(prompt):
             self._release_prefix(prompt)
 
     def _release_prefix(self, prompt: object) -> None:

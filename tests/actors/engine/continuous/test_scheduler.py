@@ -116,6 +116,12 @@ def test_late_samples_of_a_prompt_use_what_is_there() -> None:
     assert scheduler.runs.free == 4096
 
 
+def test_a_group_whose_places_come_free_one_by_one_runs_its_prompt_once() -> None:
+    """The first sample alone finds a place; the others wait, and what it computes is kept for them."""
+    pool = run(Scheduler(4096, 1, 256), [sequence(n, 160, 10, prompt=0) for n in range(6)])
+    assert pool.tokens_run == 160 + 6 * 9 + 5
+
+
 def test_the_token_budget_bounds_a_step_and_decoding_goes_on_beside_a_long_prompt() -> None:
     scheduler = Scheduler(4096, 4, 32)
     pool = SymbolicPool(scheduler)
