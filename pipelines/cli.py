@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pipelines import grade
 from pipelines.bench import command as bench
 from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config
 from pipelines.exit_codes import ExitCode
@@ -34,6 +35,8 @@ def _run(words: list[str]) -> int:
     console = Console(quiet=options.quiet)
     if options.command == "bench":
         return bench.run(options, console, shlex.join(["mathlete", *words]))
+    if options.command == "grade":
+        return grade.run(options, console)
     try:
         config = load_config(EvalConfig, options.config, [*options.overrides, *_filter_overrides(options)])
     except ConfigError as error:
@@ -143,5 +146,6 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--quiet", action="store_true", help="no notices and no progress, only warnings and errors"
         )
+    grade.add_parser(commands)
     bench.add_parser(commands)
     return parser

@@ -112,6 +112,17 @@ class Journal:
         self._lines.close()
 
 
+def read_samples(path: Path) -> dict[tuple[str, int], Sample]:
+    """Return what a journal holds, by key, without touching it; a line that is still being written is left out.
+
+    Raises JournalError for a broken line.
+    """
+    samples: dict[tuple[str, int], Sample] = {}
+    for sample in _read(path):
+        samples.setdefault(sample.key, sample)
+    return samples
+
+
 def _drop_torn_line(path: Path) -> int:
     """Cut what follows the last line end; returns how many bytes were cut."""
     if not path.exists():
@@ -138,6 +149,8 @@ def _read(path: Path) -> Iterator[Sample]:
         return
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
             try:
                 yield Sample(**json.loads(line))
             except (ValueError, TypeError) as error:
