@@ -85,7 +85,8 @@ def build_continuous_engine(
 ) -> ContinuousEngine:
     """Return an engine that takes over `model`, whose attention from now on belongs to it.
 
-    Raises UnsupportedModelError, and leaves the model as it was, for one that this engine would falsify.
+    Raises UnsupportedModelError, and leaves the model as it was, for one that this engine would falsify; ValueError for
+    one that only its fused decoder falsifies.
     """
     rope = checkpoint.batch_dependent_rope(model.config)
     if rope:
@@ -108,7 +109,12 @@ def build_continuous_engine(
     keeper = RowKeeper(model, tokenizer, Progress(), eos_token_ids, context_length)
     decoder = _decoder(model, attention, layers, options)
     give_back_freed_memory()
-    check_decoder(decoder, tokens, expected, dtype, least_rows)
+    try:
+        check_decoder(decoder, tokens, expected, dtype, least_rows)
+    except UnsupportedModelError as error:  # too late for anything else: the decoder has taken the weights
+        raise ValueError(
+            f"the fused decoder falsifies this model ({error}): set generation.engine to padded"
+        ) from error
     budget = options.token_budget or (GPU_TOKEN_BUDGET if on_gpu else CPU_TOKEN_BUDGET)
     scheduler = Scheduler(size, options.batch_size, budget, options.policy, options.admission, attention.share_prefixes)
     limits = Limits(options.machine, costs) if options.machine is not None else None

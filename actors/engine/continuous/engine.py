@@ -149,7 +149,7 @@ class ContinuousEngine(Engine):
             lines += [line] * len(together)
         if not drawn:
             return
-        if len(lines) != len(logits):
+        if lines != list(range(len(logits))):
             logits = logits[torch.tensor(lines, device=logits.device)]
         rows = [self._rows[sequence.ticket] for sequence in drawn]
         finished = self._keeper.advance(rows, logits, self.policy_version)

@@ -163,10 +163,9 @@ class Scheduler:
             self._release_prefix(prompt)
 
     def shrink(self) -> None:
-        """Run half as many rows from now on."""
+        """Run half as many rows from now on. The step that failed may have got anywhere, so all start again."""
         self.batch_size = max(1, len(self.live) // 2)
-        for sequence in reversed(self.live[self.batch_size :]):
-            self._send_back(sequence)
+        self.forget_computed()
 
     def check(self) -> None:
         """Raise AssertionError unless every token of the pool is free or held by whom it should be."""

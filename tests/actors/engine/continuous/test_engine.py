@@ -48,6 +48,17 @@ def test_a_group_larger_than_the_batch_does_not_run_its_prompt_again() -> None:
     assert same_bits(got, one_by_one(tiny_model("llama"), GROUP, SAMPLED, eos_token_ids=[]))
 
 
+def test_groups_whose_samples_are_as_many_as_the_rows_of_a_step_get_their_own_logits() -> None:
+    """A step of two prompts has 16 rows of logits, most of them to fill it up: as many as two groups of eight need."""
+    requests = [
+        GenerationRequest(request.problem_id, index, request.prompt_ids)
+        for request in prompts([9, 12])
+        for index in range(8)
+    ]
+    got = continuous(tiny_model("llama"), batch_size=16, token_budget=64).generate(requests, SAMPLED)
+    assert same_bits(got, one_by_one(tiny_model("llama"), requests, SAMPLED))
+
+
 def test_requests_with_different_sampling_run_together() -> None:
     model = tiny_model("qwen3")
     requests = prompts(LENGTHS)
@@ -178,6 +189,23 @@ def test_rows_are_halved_until_a_step_fits_in_memory_and_nothing_counts_twice() 
     assert engine.progress.tokens_sampled == sum(len(completion.token_ids) for completion in got)
 
 
+def test_memory_that_runs_out_while_tokens_are_drawn_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [*GROUP[:3], *prompts(LENGTHS)]
+    engine = continuous(tiny_model("llama"), batch_size=8)
+    plain, calls = engine._keeper.advance, 0
+
+    def refuse(*arguments: object) -> list[bool]:
+        nonlocal calls
+        if (calls := calls + 1) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine._keeper, "advance", refuse)
+    got = engine.generate(requests, SAMPLED)
+    assert engine.scheduler.batch_size == 4
+    assert same_bits(got, one_by_one(tiny_model("llama"), requests, SAMPLED))
+
+
 def test_a_request_that_fits_alone_in_no_memory_fails_with_a_clear_text() -> None:
     engine = continuous(tiny_model("llama"), batch_size=4)
     with memory_for(engine, rows=0):
@@ -230,6 +258,16 @@ def test_a_model_that_the_engine_would_falsify_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(UnsupportedModelError, match="differ from transformers' own"):
         build_continuous_engine(model, tiny_tokenizer(), ContinuousOptions(2))
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_fused_decoder_that_falsifies_the_model_is_no_reason_to_fall_back_silently(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from actors.engine.continuous.decoder.operations import TorchOperations
+
+    monkeypatch.setattr(TorchOperations, "silu_mul", lambda self, gate_up: gate_up.chunk(2, dim=-1)[1])
+    with pytest.raises(ValueError, match=r"fused decoder falsifies this model .*set generation\.engine to padded"):
+        continuous(tiny_model("llama"), kernels=False)
 
 
 def test_two_hundred_rounds_leave_memory_and_pool_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
