@@ -45,10 +45,10 @@ class LeanDecoder:
         inner: Any = model.model
         self._rotary = inner.rotary_emb
         self._eps = float(model.config.rms_norm_eps)
-        self._embedding = inner.embed_tokens.weight.detach()
         head: Any = model.get_output_embeddings()
-        self._tied = head.weight.data_ptr() == self._embedding.data_ptr()
-        self._norms: dict[str, Tensor] = {"model.norm.weight": inner.norm.weight.detach()}
+        self._tied = head.weight.data_ptr() == inner.embed_tokens.weight.data_ptr()
+        self._embedding = _own(inner.embed_tokens.weight)
+        self._norms: dict[str, Tensor] = {"model.norm.weight": _own(inner.norm.weight)}
         self._layers = [self._take(f"model.layers.{index}", layer) for index, layer in enumerate(inner.layers)]
         self._final_norm = self._norms["model.norm.weight"]
         self._head = FusedLinear(["lm_head"], [head], keep=self._tied)
@@ -96,9 +96,9 @@ class LeanDecoder:
 
     def _take(self, name: str, layer: Any) -> _Layer:
         attention, feed = layer.self_attn, layer.mlp
-        norms = {f"{name}.{part}.weight": getattr(layer, part).weight.detach() for part in _NORMS}
+        norms = {f"{name}.{part}.weight": _own(getattr(layer, part).weight) for part in _NORMS}
         heads = {
-            f"{name}.self_attn.{part}.weight": getattr(attention, part).weight.detach()
+            f"{name}.self_attn.{part}.weight": _own(getattr(attention, part).weight)
             for part in ("q_norm", "k_norm")
             if hasattr(attention, part)
         }
@@ -121,6 +121,13 @@ class LeanDecoder:
 
 _NORMS = ("input_layernorm", "post_attention_layernorm")
 _TIED = ("model.embed_tokens.weight", "lm_head.weight")
+
+
+def _own(weight: Tensor) -> Tensor:
+    """On a CPU a copy: the weight is a window on the checkpoint's file, and one window keeps all of it in memory."""
+    if weight.device.type == "cpu":
+        weight.data = weight.detach().clone()
+    return weight.detach()
 
 
 def _rotates_whole_heads(config: Any) -> bool:
