@@ -104,6 +104,7 @@ class LeanDecoder:
         }
         self._norms |= norms | heads
         input_norm, post_norm = norms.values()
+        q_norm, k_norm = (heads.get(f"{name}.self_attn.{part}.weight") for part in ("q_norm", "k_norm"))
 
         def fused(module: Any, path: str, *parts: str) -> FusedLinear:
             return FusedLinear([f"{name}.{path}.{part}" for part in parts], [getattr(module, part) for part in parts])
@@ -111,7 +112,7 @@ class LeanDecoder:
         return _Layer(
             input_norm=input_norm,
             qkv=fused(attention, "self_attn", "q_proj", "k_proj", "v_proj"),
-            head_norms=(*heads.values(),) if heads else None,
+            head_norms=(q_norm, k_norm) if q_norm is not None and k_norm is not None else None,
             out=fused(attention, "self_attn", "o_proj"),
             post_norm=post_norm,
             gate_up=fused(feed, "mlp", "gate_proj", "up_proj"),
