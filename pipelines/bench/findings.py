@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.bench.measurement import Measurement
 from pipelines.bench.work import GROWTH_FROM, GROWTH_STEP
+from pipelines.records.engine_use import ideal_gain
 
 Runs = Sequence[Measurement]
 
@@ -65,16 +66,6 @@ def share_of_ideal(ours: Runs, static: Runs, batch_size: int, target: float) -> 
     ideal = median(ideals)
     shares = [gain / ideal for gain, ideal in zip(gains, ideals, strict=True)]
     return Finding("share of the ideal gain", "x", gain, ideal, gain / ideal, min(shares), max(shares), target)
-
-
-def ideal_gain(lengths: Sequence[int], batch_size: int) -> float:
-    """Steps of static batches, each as long as its longest completion, to steps without an empty place.
-
-    The latter are as many as the longest completion has tokens, or as all tokens fill, whichever is more.
-    """
-    batches = [lengths[first : first + batch_size] for first in range(0, len(lengths), batch_size)]
-    static = sum(max(batch) for batch in batches)
-    return static / max(max(lengths), sum(lengths) / batch_size)
 
 
 def memory_above(ours: Runs, target: float) -> Finding:

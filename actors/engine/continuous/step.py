@@ -8,8 +8,6 @@ from torch import Tensor
 from actors.engine.continuous.scheduler import Piece
 from actors.engine.continuous.sequence import Sequence
 
-COLUMNS = ("first_row", "rows", "length", "prefix_start", "prefix_length", "own_start")
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -22,7 +20,8 @@ class Step:
     slots: Tensor
     """(T,) int32, the pool's token that takes its key and value; -1: none, they are there already."""
     sequences: Tensor
-    """(N, 6) int32, `COLUMNS`: a sequence's rows in this step, its length with them, and where its context lies."""
+    """(N, 6) int32: first_row and rows of a sequence in this step, its length with them, and where its context lies:
+    prefix_start, prefix_length, own_start."""
     wanted: Tensor
     """(S,) int64, the rows whose logits are wanted."""
     spans: list[tuple[int, ...]]

@@ -9,12 +9,12 @@ from pipelines.bench.findings import (
     Finding,
     first_token,
     growth,
-    ideal_gain,
     memory_above,
     share_of_ideal,
     speed,
 )
 from pipelines.bench.measurement import Measurement
+from pipelines.records.engine_use import ideal_gain
 
 
 def run(lengths: tuple[int, ...] = (10,), seconds: float = 1.0, **fields: Any) -> Measurement:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
+from actors.engine.continuous.runs import blocks
 from actors.engine.continuous.scheduler import Copy
 from actors.engine.continuous.step import Step
 
@@ -36,6 +38,12 @@ class Attention(Protocol):
     share_prefixes: bool
     """Whether a sequence's context may lie in two runs, a prefix that others read too and its own."""
 
+    keys: list[Tensor]
+    """The pool, a tensor a layer."""
+    values: list[Tensor]
+    token_axis: int
+    """Which dimension of the pool's tensors counts its tokens."""
+
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, step: Step, sinks: Tensor | None = None
     ) -> Tensor:
@@ -47,9 +55,14 @@ class Attention(Protocol):
         ...
 
     def copy(self, copies: list[Copy]) -> None:
-        """Copy keys and values of all layers, in this order; starts are multiples of the block size."""
-        ...
+        """Copy keys and values of all layers, whole blocks, in this order; starts are multiples of the block size."""
+        for copy in copies:
+            size = blocks(copy.tokens)
+            for pool in (*self.keys, *self.values):
+                source = pool.narrow(self.token_axis, copy.source, size)
+                pool.narrow(self.token_axis, copy.target, size).copy_(source)
 
     def poison(self, start: int, size: int) -> None:
         """Fill a free run with NaN, so that a test sees whoever reads it."""
-        ...
+        for pool in (*self.keys, *self.values):
+            pool.narrow(self.token_axis, start, size).fill_(torch.nan)

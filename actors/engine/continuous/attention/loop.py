@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from actors.engine.continuous.attention.layer import AttentionLayer
-from actors.engine.continuous.scheduler import Copy
+from actors.engine.continuous.attention.layer import Attention, AttentionLayer
 from actors.engine.continuous.step import Step
 
 
-class LoopAttention:
+class LoopAttention(Attention):
     """Keys and values lie token by token; a sequence's context is one run."""
 
     name = "loop"
     share_prefixes = False
+    token_axis = 0
 
     def __init__(self, layers: Sequence[AttentionLayer], tokens: int, dtype: torch.dtype, device: torch.device) -> None:
         self._layers = layers
@@ -40,15 +40,6 @@ class LoopAttention:
             context = slice(own + begin, own + length)
             out[new] = _attend(query[new], keys[context], values[context], how, sinks)
         return out
-
-    def copy(self, copies: list[Copy]) -> None:
-        for copy in copies:
-            for pool in (*self.keys, *self.values):
-                pool[copy.target : copy.target + copy.tokens] = pool[copy.source : copy.source + copy.tokens]
-
-    def poison(self, start: int, size: int) -> None:
-        for pool in (*self.keys, *self.values):
-            pool[start : start + size] = torch.nan
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, how: AttentionLayer, sinks: Tensor | None) -> Tensor:

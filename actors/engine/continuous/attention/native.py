@@ -5,18 +5,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from actors.engine.continuous.attention.layer import AttentionLayer
-from actors.engine.continuous.runs import blocks
-from actors.engine.continuous.scheduler import Copy
+from actors.engine.continuous.attention.layer import Attention, AttentionLayer
 from actors.engine.continuous.step import Step
 from actors.engine.native.kernels import Kernels
 
 
-class NativeAttention:
+class NativeAttention(Attention):
     """Keys lie in blocks of 16 tokens, transposed inside; values token by token; heads apart."""
 
     name = "native"
     share_prefixes = True
+    token_axis = 1
 
     def __init__(self, kernels: Kernels, layers: Sequence[AttentionLayer], tokens: int, dtype: torch.dtype) -> None:
         self.kernels = kernels
@@ -48,13 +47,3 @@ class NativeAttention:
             sinks=sinks,
         )
         return out
-
-    def copy(self, copies: list[Copy]) -> None:
-        for copy in copies:
-            size = blocks(copy.tokens)
-            for pool in (*self.keys, *self.values):
-                pool[:, copy.target : copy.target + size] = pool[:, copy.source : copy.source + size]
-
-    def poison(self, start: int, size: int) -> None:
-        for pool in (*self.keys, *self.values):
-            pool[:, start : start + size] = torch.nan

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from actors.engine.continuous.attention.layer import AttentionLayer
+from actors.engine.continuous.attention.layer import Attention, AttentionLayer
 from actors.engine.continuous.runs import BLOCK
-from actors.engine.continuous.scheduler import Copy
 from actors.engine.continuous.step import Step
 
 LARGEST_HEAD = 256
@@ -31,12 +30,13 @@ class Lengths:
     most_keys: int
 
 
-class VarlenAttention:
+class VarlenAttention(Attention):
     """Keys and values lie token by token, a sequence's context in one run. A spare block at the end of the pool takes
     what is to be thrown away."""
 
     name = "varlen"
     share_prefixes = False
+    token_axis = 0
 
     def __init__(self, layers: Sequence[AttentionLayer], tokens: int, dtype: torch.dtype, device: torch.device) -> None:
         self._layers = layers
@@ -83,15 +83,6 @@ class VarlenAttention:
         )
         assert isinstance(out, Tensor)
         return out
-
-    def copy(self, copies: list[Copy]) -> None:
-        for copy in copies:
-            for pool in (*self.keys, *self.values):
-                pool[copy.target : copy.target + copy.tokens] = pool[copy.source : copy.source + copy.tokens]
-
-    def poison(self, start: int, size: int) -> None:
-        for pool in (*self.keys, *self.values):
-            pool[start : start + size] = torch.nan
 
 
 def lengths_of(step: Step) -> Lengths:
