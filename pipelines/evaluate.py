@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.requests import Completion, GenerationRequest, Key, SamplingParams
 from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
-from grading import GradingItem, Outcome, Verdict
+from grading import Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config
 from pipelines.dispatch.connect import connected
 from pipelines.dispatch.fleet import wait
+from pipelines.dispatch.generated import GRADING_UNIT, Generated, generated, grading_units
 from pipelines.dispatch.launch import generator_pool, grading_pool
 from pipelines.dispatch.loop import events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
@@ -21,7 +21,7 @@ from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, plan_units
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
-from pipelines.problems import Problem, Prompt, check_context, prompt_hash
+from pipelines.problems import Prompt, check_context, prompt_hash
 from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
 from pipelines.records.journal import Journal, Sample
@@ -30,24 +30,6 @@ from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder, open_run_folder
 from pipelines.records.summary import summarise
 from pipelines.task import Task, prepare, run_folder_path
-
-GRADING_UNIT = 16
-"""Completions that go to a grader at once; they are journalled together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """A completion on its way to a grader, with what the journal will want to know."""
-
-    completion: Completion
-    problem: Problem
-    unit: Unit
-    worker: str = ""
-    seconds: float = 0.0
-
-    @property
-    def grading_item(self) -> GradingItem:
-        return GradingItem(self.completion.text, self.problem.answer)
 
 
 def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], ExitCode]:
@@ -93,14 +75,14 @@ class Evaluation:
         if not requests:
             return self._progress.throughput()
         config = self._config
-        with connected(config.cluster, config.grading, self._stop) as cluster:
+        with connected(config.cluster, config.grading.cpus, self._stop) as cluster:
             plan = self._preflight(cluster)
             sampling = SamplingParams(**dict(config.sampling))
             self._console.say(f"sampling: {sampling}")
             units = plan_units(config.generation.batch_size, len(requests), plan.generators)
-            generators = generator_pool(config, plan, units, self._task.model, sampling)
+            generators = generator_pool(config, plan, units, self._task.model)
             graders = grading_pool(config, plan)
-            handed_out = make_units(requests, units.size)
+            handed_out = make_units(requests, units.size, sampling)
             for unit in handed_out:
                 generators.add(unit)
             try:
@@ -169,16 +151,11 @@ class Evaluation:
 
     def _to_grade(self, event: Finished) -> Iterable[Unit]:
         """Units for the graders; completions that failed have nothing to grade and are recorded at once."""
-        made = [
-            Generated(item, self._task.problems[item.problem_id], event.unit, event.worker, event.seconds)
-            for item in event.result
-        ]
-        failed = [item for item in made if item.completion.finish_reason == "error"]
+        made = generated(event, self._task.problems)
+        failed = [item for item in made if item.failed]
         if failed:
             self._record((item, None) for item in failed)
-        good = [item for item in made if item.completion.finish_reason != "error"]
-        for first in range(0, len(good), GRADING_UNIT):
-            yield Unit(f"{event.unit.id}/{first}", tuple(good[first : first + GRADING_UNIT]))
+        yield from grading_units(event.unit.id, made)
 
     def _record_failed(self, unit: Unit, reason: str) -> None:
         """Every request of `unit` ends without a completion."""

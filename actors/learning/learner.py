@@ -36,6 +36,7 @@ class Learner:
 
     step_count: calls of `step` and `supervised_step`, what the learning rate depends on.
     policy_version: steps that changed the weights, what generators compare theirs with.
+    passes: micro-batches computed so far; it moves while a step is on its way.
     """
 
     def __init__(self, model: PreTrainedModel, settings: LearnerSettings) -> None:
@@ -43,6 +44,7 @@ class Learner:
         self.policy = Policy(model, settings)
         self.step_count = 0
         self.policy_version = 0
+        self.passes = 0
         trained = self.policy.trained().values()
         optimizer = settings.optimizer
         families: list[dict[str, Any]] = [
@@ -86,7 +88,10 @@ class Learner:
         """The same losses on held-out examples; nothing changes."""
         losses = self._supervised_loss(examples)
         rows = self._example_rows(examples)
-        parts = [losses(batch)[1] for batch in self._micro_batches(rows)]
+        parts = []
+        for batch in self._micro_batches(rows):
+            parts.append(losses(batch)[1])
+            self.passes += 1
         return mean_diagnostics(parts)
 
     def weights(self, dtype: torch.dtype = torch.bfloat16) -> Iterator[tuple[str, Tensor]]:
@@ -206,6 +211,7 @@ class Learner:
         for batch in self._micro_batches(rows):
             loss, diagnostics = loss_of(batch)
             loss.backward()
+            self.passes += 1
             parts.append(diagnostics)
         return parts
 

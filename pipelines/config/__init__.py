@@ -1,6 +1,17 @@
 """Typed configuration: YAML files plus dotted overrides."""
 
 from pipelines.config.loading import ConfigError, describe_settings, dump_config, load_config
-from pipelines.config.schema import EvalConfig, result_settings
+from pipelines.config.schema import EvalConfig, JobConfig, result_settings
+from pipelines.config.training import GrpoConfig, TrainingConfig
 
-__all__ = ["ConfigError", "EvalConfig", "describe_settings", "dump_config", "load_config", "result_settings"]
+__all__ = [
+    "ConfigError",
+    "EvalConfig",
+    "GrpoConfig",
+    "JobConfig",
+    "TrainingConfig",
+    "describe_settings",
+    "dump_config",
+    "load_config",
+    "result_settings",
+]

@@ -171,7 +171,10 @@ def _explain(schema: type[Section], path: str, error: Mapping[str, Any], setting
         hint = f"did you mean '{near[0]}'? " if near else _elsewhere(schema, known[-1])
         return f"{place}: {path}: unknown key ({hint}valid: {', '.join(valid)})"
     if kind == "value_error":
-        return f"{place}: {path}: {error['ctx']['error']}, got {given!r}"
+        # A rule over several settings names them itself.
+        return (
+            f"{place}: {path}: {error['ctx']['error']}, got {given!r}" if path else f"{place}: {error['ctx']['error']}"
+        )
     if kind in ("model_type", "model_attributes_type"):
         return f"{place}: {path}: expected a block with {', '.join(_keys(schema, known))}, got {given!r}"
     message = error["msg"].removeprefix("Input should be ")

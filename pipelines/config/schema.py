@@ -1,4 +1,4 @@
-"""Every setting of `mathlete eval`, with its default, its range and its help text.
+"""The settings that all jobs share, and those of `mathlete eval`: defaults, ranges and help texts.
 
 The models are frozen and refuse unknown keys. Nothing here imports torch, ray or transformers.
 """
@@ -208,6 +208,11 @@ class GradingConfig(Section):
     memory_mb: int = Field(1024, ge=256, description="memory limit of the grading process, in MiB")
     recycle_after: int = Field(10_000, ge=1, description="answers after which the grading process is replaced")
 
+    @property
+    def cpus(self) -> float:
+        """Of all grading actors together."""
+        return self.num_workers * self.cpus_per_worker
+
 
 class ClusterConfig(Section):
     """Where Ray is and how long to be patient with it."""
@@ -237,8 +242,8 @@ class ClusterConfig(Section):
     )
 
 
-class EvalConfig(Section):
-    """Evaluate a model on math problems."""
+class JobConfig(Section):
+    """What every job has. `indifferent` names the sections and keys that never change what a run finds."""
 
     run: RunConfig = RunConfig()
     model: ModelConfig = ModelConfig()
@@ -250,11 +255,21 @@ class EvalConfig(Section):
     grading: GradingConfig = GradingConfig()
     cluster: ClusterConfig = ClusterConfig()
 
+    indifferent: ClassVar[frozenset[str]] = frozenset(
+        {
+            "run",
+            "generation",
+            "generators",
+            "cluster",
+            "grading.num_workers",
+            "grading.cpus_per_worker",
+            "grading.recycle_after",
+        }
+    )
 
-PERFORMANCE_SECTIONS = frozenset({"run", "generation", "generators", "cluster"})
-"""Sections that change how fast or where a run goes, never what it finds."""
 
-PERFORMANCE_KEYS = frozenset({"grading.num_workers", "grading.cpus_per_worker", "grading.recycle_after"})
+class EvalConfig(JobConfig):
+    """Evaluate a model on math problems."""
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -269,11 +284,11 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def result_settings(config: EvalConfig) -> dict[str, Any]:
+def result_settings(config: JobConfig) -> dict[str, Any]:
     """The settings that decide what a run finds, by dotted path: a run folder belongs to one set of them."""
     flat = flatten(config.model_dump(mode="json"))
     return {
         path: value
         for path, value in flat.items()
-        if path.split(".")[0] not in PERFORMANCE_SECTIONS and path not in PERFORMANCE_KEYS
+        if path not in config.indifferent and path.split(".")[0] not in config.indifferent
     }

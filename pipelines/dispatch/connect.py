@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import ray
 
-from pipelines.config.schema import ClusterConfig, GradingConfig
+from pipelines.config.schema import ClusterConfig
 from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
 
@@ -23,19 +23,19 @@ def cluster_address(cluster: ClusterConfig) -> str:
     return "auto" if os.environ.get("RAY_ADDRESS") or os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") else "local"
 
 
-def usable_cpus() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
+def offered_cpus(cluster: ClusterConfig) -> int:
+    """Cores that a private Ray offers: those that this process may run on, unless the configuration says less."""
+    return cluster.local_cpus or len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager
-def connected(cluster: ClusterConfig, grading: GradingConfig, stop: StopFlag) -> Iterator[str]:
+def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag) -> Iterator[str]:
     """Ray for the length of the block; yields a description of what was joined.
 
     Inside the block a signal sets `stop`; until then it raises Preempted.
 
-    A private Ray never joins a cluster that happens to run on the machine. It offers the graders' CPUs on top of the
-    machine's cores: they sleep most of the time, and the generator should have every core.
+    A private Ray never joins a cluster that happens to run on the machine. It offers `idle_cpus` on top of the machine's
+    cores, for actors that sleep while the generators work: those should have every core.
     Raises FatalError with what to do when Ray cannot be reached.
     """
     address = cluster_address(cluster)
@@ -43,10 +43,9 @@ def connected(cluster: ClusterConfig, grading: GradingConfig, stop: StopFlag) ->
         if address == "local":
             # Ray's default for workers is 15, at which any other program on the machine starves a CPU generator.
             os.environ.setdefault("RAY_worker_niceness", "0")
-            graders = math.ceil(grading.num_workers * grading.cpus_per_worker)
             ray.init(
                 address="local",
-                num_cpus=(cluster.local_cpus or usable_cpus()) + graders,
+                num_cpus=offered_cpus(cluster) + math.ceil(idle_cpus),
                 num_gpus=cluster.local_gpus,
                 object_store_memory=cluster.object_store_mb * 1024**2,
                 include_dashboard=False,

@@ -3,6 +3,7 @@
 import ray.exceptions as rx
 
 from actors.engine.service import EngineBroken
+from actors.learner import LearnerBroken
 from actors.models import ModelError
 from grading import GraderBroken
 from pipelines.dispatch.pool import Failure
@@ -10,6 +11,7 @@ from pipelines.dispatch.pool import Failure
 _FATAL: tuple[type[BaseException], ...] = (
     ModelError,
     GraderBroken,
+    LearnerBroken,
     rx.OutOfDiskError,
     rx.ObjectStoreFullError,
     rx.ActorUnschedulableError,

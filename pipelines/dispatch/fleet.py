@@ -39,6 +39,9 @@ class RayTransport:
     def call(self, worker: Any, unit: Unit) -> Ref:
         return self._invoke(worker, unit)
 
+    def update(self, worker: Any, weights: Any) -> Ref:
+        return worker.update_weights.remote(weights)
+
     def progress(self, worker: Any) -> Ref:
         return worker.progress.remote()
 

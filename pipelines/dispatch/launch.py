@@ -1,16 +1,17 @@
-"""The two pools of an evaluation, on Ray."""
+"""The pools of a run, on Ray."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.engine.build import EngineSettings
-from actors.engine.requests import SamplingParams
 from actors.generator import GeneratorSpec, generator_actor
+from actors.learner import LearnerActor, LearnerSpec
 from actors.models import ModelSpec
 from actors.resources import actor_options
 from grading.pool import GraderActor
 from grading.process import GradingLimits
-from pipelines.config.schema import ClusterConfig, EvalConfig, GenerationConfig
+from pipelines.config.schema import ClusterConfig, GenerationConfig, JobConfig
 from pipelines.dispatch.fleet import RayTransport
 from pipelines.dispatch.pool import PoolLimits, WorkPool
 from pipelines.dispatch.preflight import Plan
@@ -21,15 +22,22 @@ SPARE_CALLS = 2
 """Calls that a generator can take beyond those that it is given: an old one may still be on its way out."""
 
 
-def generator_pool(
-    config: EvalConfig, plan: Plan, units: UnitPlan, model: ModelSpec, sampling: SamplingParams
-) -> WorkPool:
-    """Units hold GenerationRequests; results are lists of Completions in the same order."""
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A call of a learner's method."""
+
+    method: str
+    arguments: Sequence[Any] = ()
+
+
+def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec) -> WorkPool:
+    """Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
+    order."""
     settings = engine_settings(config.generation)
     spec = GeneratorSpec(model, settings, plan.cpus_per_generator, plan.gpus_per_generator)
 
     def generate(worker: Any, unit: Unit) -> Any:
-        return worker.generate.remote(list(unit.items), sampling)
+        return worker.generate.remote(list(unit.items), unit.context)
 
     options = actor_options(plan.cpus_per_generator, plan.gpus_per_generator)
     transport = RayTransport(generator_actor(units.window + SPARE_CALLS), (spec,), options, generate)
@@ -38,7 +46,7 @@ def generator_pool(
     return WorkPool("generator", transport, plan.generators, limits)
 
 
-def grading_pool(config: EvalConfig, plan: Plan) -> WorkPool:
+def grading_pool(config: JobConfig, plan: Plan) -> WorkPool:
     """Units hold objects with a `grading_item`; results are lists of Verdicts in the same order."""
     limits = GradingLimits(
         deadline_s=config.grading.deadline_s,
@@ -52,6 +60,22 @@ def grading_pool(config: EvalConfig, plan: Plan) -> WorkPool:
 
     transport = RayTransport(GraderActor, (limits,), actor_options(plan.cpus_per_grader, 0), grade)
     return WorkPool("grader", transport, plan.graders, _limits(config.cluster, 1))
+
+
+def learner_pool(config: JobConfig, spec: LearnerSpec) -> WorkPool:
+    """A single worker whose units hold one Errand each; results are what the method returned.
+
+    It is never replaced and nothing of it is repeated: a learner that starts again is at its last checkpoint, where the
+    work in hand makes no sense.
+    """
+
+    def call(worker: Any, unit: Unit) -> Any:
+        (errand,) = unit.items
+        return getattr(worker, errand.method).remote(*errand.arguments)
+
+    transport = RayTransport(LearnerActor, (spec,), actor_options(spec.num_cpus, spec.num_gpus), call)
+    limits = replace(_limits(config.cluster, 0), max_attempts=1, max_failures=1, max_restarts=0)
+    return WorkPool("learner", transport, 1, limits)
 
 
 def engine_settings(config: GenerationConfig) -> EngineSettings:

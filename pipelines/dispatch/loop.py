@@ -16,15 +16,16 @@ def events(
     stop_requested: Callable[[], bool],
     *,
     max_backlog: int,
+    finished: Callable[[], bool] | None = None,
     tick_s: float = 0.2,
     grace_s: float = 1.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
-    """What happens in the pools, until all of them are idle or a stop is requested.
+    """What happens in the pools, until `finished()`, all of them being idle if it is not given, or a stop is requested.
 
     `pools` are in the order in which work flows; a pool is not refilled while the next one has more than `max_backlog`
     items waiting. After a stop request the first pool gets no more work and the others have `grace_s` seconds to finish
-    what they hold. At an end in good order every worker is asked once more how far it came.
+    what they hold. Where all became idle every worker is asked once more how far it came.
     """
     deadline: float | None = None
     while True:
@@ -36,9 +37,14 @@ def events(
             blocked = after is not None and after.backlog > max_backlog
             yield from pool.step(refill=not blocked and not (stopping and pool is pools[0]))
         yield Tick()
-        if all(pool.idle for pool in (pools[1:] if stopping else pools)):
-            if not stopping:
-                yield from _last_look(pools, wait, clock() + grace_s, clock)
+        if stopping:
+            if all(pool.idle for pool in pools[1:]):
+                return
+        elif finished is not None:
+            if finished():
+                return
+        elif all(pool.idle for pool in pools):
+            yield from _last_look(pools, wait, clock() + grace_s, clock)
             return
         if deadline is not None and clock() >= deadline:
             return

@@ -34,6 +34,7 @@ class Transport(Protocol):
     def create(self, name: str) -> Any: ...
     def load(self, worker: Any) -> Ref: ...
     def call(self, worker: Any, unit: Unit) -> Ref: ...
+    def update(self, worker: Any, weights: Any) -> Ref: ...
     def progress(self, worker: Any) -> Ref: ...
     def kill(self, worker: Any) -> None: ...
     def fetch(self, ref: Ref) -> Any: ...
@@ -51,16 +52,15 @@ class PoolLimits:
     """Units that it holds, those at hand for when it is done with others included."""
     min_workers: int = 1
     max_attempts: int = 5
+    """Times that a unit may be lost with its worker."""
+    max_failures: int = 2
+    """Times that a unit may raise: once more, in case the fault was not its own."""
     max_restarts: int = 5
     start_timeout_s: float = 1800.0
     stall_timeout_s: float = 300.0
     progress_interval_s: float = 5.0
     backoff_s: float = 1.0
     max_backoff_s: float = 30.0
-
-
-_DATA_ATTEMPTS = 2
-"""A unit that raises is tried once more, in case the fault was not its own."""
 
 
 class WorkPool:
@@ -89,6 +89,16 @@ class WorkPool:
         self._slots = [Slot(index) for index in range(size)]
         self._owner: dict[Ref, Slot] = {}
         self._ever_ready = False
+        self._weights: Any = None
+
+    def set_weights(self, weights: Any) -> None:
+        """From now on no worker takes a unit before it holds `weights`, the ones that start later included.
+
+        A worker finishes first what it has in hand.
+        """
+        self._weights = weights
+        for slot in self._slots:
+            slot.outdated = slot.state in (SlotState.READY, SlotState.UPDATING)
 
     def add(self, unit: Unit) -> None:
         self._queue.append(unit)
@@ -129,8 +139,13 @@ class WorkPool:
                 self._start(slot)
             elif slot.state is SlotState.STARTING and now - slot.since > self._limits.start_timeout_s:
                 yield from self._retire(slot, f"not ready within {self._limits.start_timeout_s:.0f} s")
+            elif slot.state is SlotState.UPDATING and now - slot.since > self._limits.stall_timeout_s:
+                silent = f"did not take new weights within {self._limits.stall_timeout_s:.0f} s"
+                yield from self._bury(slot, silent, kind="stalled")
             elif slot.state is SlotState.READY and slot.held:
                 yield from self._watch(slot)
+            elif slot.state is SlotState.READY and slot.outdated:
+                self._update(slot)
         if refill:
             for slot, unit in shares(self._queue, self._slots, self._limits.concurrency, self._limits.window):
                 self._hand_out(slot, unit)
@@ -151,12 +166,15 @@ class WorkPool:
         if ref == slot.progress_ref:
             slot.progress_ref = None
             self._note_progress(slot, value)
+        elif ref == slot.update_ref:
+            slot.state, slot.update_ref = SlotState.READY, None
         elif ref in slot.held:
             unit, seconds = self._take_back(slot, ref)
             slot.deaths = 0
             yield Finished(self.name, unit, value, slot.name, seconds)
         else:
             slot.state, slot.since = SlotState.READY, self._clock()
+            slot.outdated = self._weights is not None
             self._ever_ready = True
             self.reports[slot.name] = value
             yield Incident(self.name, "ready", slot.name, "is ready", {"report": value})
@@ -174,6 +192,11 @@ class WorkPool:
         slot.worker = self._transport.create(slot.name)
         slot.state, slot.since = SlotState.STARTING, self._clock()
         self._owner[self._transport.load(slot.worker)] = slot
+
+    def _update(self, slot: Slot) -> None:
+        slot.state, slot.since, slot.outdated = SlotState.UPDATING, self._clock(), False
+        slot.update_ref = self._transport.update(slot.worker, self._weights)
+        self._owner[slot.update_ref] = slot
 
     def _hand_out(self, slot: Slot, unit: Unit) -> None:
         now = self._clock()
@@ -221,6 +244,9 @@ class WorkPool:
         if failure is Failure.INFRA:
             yield from self._bury(slot, text, kind="died")
             return
+        if ref == slot.update_ref:
+            yield from self._bury(slot, f"did not take new weights: {text}", kind="failed to update")
+            return
         loading = ref not in slot.held
         if loading and self._ever_ready:  # it loads elsewhere; a GPU may still hold its dead owner's memory
             yield from self._bury(slot, text, kind="failed to start")
@@ -257,7 +283,8 @@ class WorkPool:
         self.reports.pop(slot.name, None)
         self.progress.pop(slot.name, None)
         units = slot.units
-        slot.held, slot.progress_ref, slot.worker = {}, None, None
+        slot.held, slot.progress_ref, slot.update_ref, slot.worker = {}, None, None, None
+        slot.outdated = False
         return units
 
     def _retire(self, slot: Slot, reason: str) -> Iterator[Event]:
@@ -275,7 +302,7 @@ class WorkPool:
 
     def _retry(self, unit: Unit, reason: str, *, proven: bool) -> Iterator[Event]:
         """Back to the front; a unit of many that is `proven` to be the cause is taken apart to find the guilty item."""
-        exhausted = unit.failures >= _DATA_ATTEMPTS or unit.losses >= self._limits.max_attempts
+        exhausted = unit.failures >= self._limits.max_failures or unit.losses >= self._limits.max_attempts
         if not proven:
             self._queue.appendleft(unit)
         elif len(unit.items) > 1 and (exhausted or unit.failures or unit.losses >= 2):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipelines.config.schema import GeneratorsConfig, GradingConfig
+from pipelines.config.training import LearnerConfig
 
 _TINY = 1e-6
 """Ray counts resources in steps of 1e-4; sums of shares need this much slack."""
@@ -30,21 +31,23 @@ class Plan:
     cpus_per_generator: int
     graders: int
     cpus_per_grader: float
+    learner_cpus: int = 0
+    """0: there is no learner."""
+    learner_gpus: float = 0.0
 
     def __str__(self) -> str:
-        gpus = f"{self.gpus_per_generator:g} GPU and " if self.gpus_per_generator else ""
+        learner = f", a learner with {_size(self.learner_cpus, self.learner_gpus)}" if self.learner_cpus else ""
         return (
-            f"{self.generators} generator(s) with {gpus}{self.cpus_per_generator} CPU each, "
-            f"{self.graders} grader(s) with {self.cpus_per_grader:g} CPU each"
+            f"{self.generators} generator(s) with {_size(self.cpus_per_generator, self.gpus_per_generator)} each, "
+            f"{self.graders} grader(s) with {self.cpus_per_grader:g} CPU each{learner}"
         )
 
     @property
     def bundles(self) -> list[dict[str, float]]:
         """The resources of each actor, in Ray's words."""
-        generator = {"CPU": float(self.cpus_per_generator)} | (
-            {"GPU": self.gpus_per_generator} if self.gpus_per_generator else {}
-        )
-        return [generator] * self.generators + [{"CPU": self.cpus_per_grader}] * self.graders
+        learner = [_bundle(self.learner_cpus, self.learner_gpus)] if self.learner_cpus else []
+        generators = [_bundle(self.cpus_per_generator, self.gpus_per_generator)] * self.generators
+        return learner + generators + [{"CPU": self.cpus_per_grader}] * self.graders
 
 
 class Shortfall(Exception):
@@ -55,7 +58,13 @@ class Shortfall(Exception):
         self.plan = plan
 
 
-def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str, nodes: Sequence[Node]) -> Plan:
+def plan_fleet(
+    generators: GeneratorsConfig,
+    grading: GradingConfig,
+    device: str,
+    nodes: Sequence[Node],
+    learner: LearnerConfig | None = None,
+) -> Plan:
     """Fill in every `auto` from what is free, and place all actors node by node.
 
     An actor must fit on one node, so totals alone prove nothing. Raises Shortfall when something does not fit.
@@ -64,6 +73,8 @@ def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str
     graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(grading.num_workers))
 
     has_gpus = device != "cpu" and any(node.gpus >= 1 for node in nodes)
+    learner_cpus, learner_gpus = _learner_size(learner, free, has_gpus) if learner else (0, 0.0)
+    learner_placed = not learner or _place(free, learner_cpus, learner_gpus)
     gpus = float(has_gpus) if generators.gpus_per_actor == "auto" else generators.gpus_per_actor
     at_least = 1 if generators.cpus_per_actor == "auto" else generators.cpus_per_actor
     room_for = [_fits(room, at_least, gpus) for room in free]
@@ -71,9 +82,9 @@ def plan_fleet(generators: GeneratorsConfig, grading: GradingConfig, device: str
     wanted = max(1, every) if generators.num_actors == "auto" else generators.num_actors
     cpus = _widest(free, wanted) if generators.cpus_per_actor == "auto" and not gpus else at_least
     placed = sum(_place(free, cpus, gpus) for _ in range(wanted))
-    plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker)
-    if placed < wanted or graders_placed < grading.num_workers:
-        raise Shortfall(_table(plan, placed, graders_placed, nodes), plan)
+    plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker, learner_cpus, learner_gpus)
+    if placed < wanted or graders_placed < grading.num_workers or not learner_placed:
+        raise Shortfall(_table(plan, placed, graders_placed, learner_placed, nodes), plan)
     return plan
 
 
@@ -115,6 +126,22 @@ def wait_for_plan(
             request([])
 
 
+def _size(cpus: float, gpus: float) -> str:
+    return f"{gpus:g} GPU and {cpus:g} CPU" if gpus else f"{cpus:g} CPU"
+
+
+def _bundle(cpus: float, gpus: float) -> dict[str, float]:
+    return {"CPU": float(cpus), "GPU": gpus} if gpus else {"CPU": float(cpus)}
+
+
+def _learner_size(learner: LearnerConfig, free: list[list[float]], has_gpus: bool) -> tuple[int, float]:
+    """CPUs and GPUs of the learner: beside a GPU one core feeds it, without it shares a node's cores with generators."""
+    gpus = float(has_gpus) if learner.gpus == "auto" else learner.gpus
+    if learner.cpus != "auto":
+        return learner.cpus, gpus
+    return (1 if gpus else max(1, int(max((room[0] for room in free), default=1)) // 2)), gpus
+
+
 def _fits(room: Sequence[float], cpus: float, gpus: float) -> int:
     """How many actors of this size fit into a node's free CPUs and GPUs."""
     by_cpu = int((room[0] + _TINY) / cpus)
@@ -140,11 +167,8 @@ def _widest(free: list[list[float]], wanted: int) -> int:
     return 1
 
 
-def _table(plan: Plan, placed: int, graders_placed: int, nodes: Sequence[Node]) -> str:
-    need = {
-        "CPU": plan.generators * plan.cpus_per_generator + plan.graders * plan.cpus_per_grader,
-        "GPU": plan.generators * plan.gpus_per_generator,
-    }
+def _table(plan: Plan, placed: int, graders_placed: int, learner_placed: bool, nodes: Sequence[Node]) -> str:
+    need = {kind: sum(bundle.get(kind, 0.0) for bundle in plan.bundles) for kind in ("CPU", "GPU")}
     there = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
     free = {"CPU": sum(node.free_cpus for node in nodes), "GPU": sum(node.free_gpus for node in nodes)}
     lines = [f"  {'':6}{'needed':>8}{'free':>8}{'cluster':>9}{'missing':>9}"]
@@ -152,7 +176,8 @@ def _table(plan: Plan, placed: int, graders_placed: int, nodes: Sequence[Node]) 
         missing = max(0.0, need[kind] - free[kind])
         lines.append(f"  {kind:6}{need[kind]:>8g}{free[kind]:>8g}{there[kind]:>9g}{missing:>9g}")
     lines.append(f"  plan: {plan}")
-    lines.append(f"  of these, {placed} generator(s) and {graders_placed} grader(s) fit")
+    fit = f"  of these, {placed} generator(s) and {graders_placed} grader(s) fit"
+    lines.append(fit if learner_placed else f"{fit}, the learner does not")
     lines += [
         f"  node {node.name}: {node.free_cpus:g} of {node.cpus:g} CPU and {node.free_gpus:g} of {node.gpus:g} GPU free"
         for node in nodes

@@ -12,14 +12,14 @@ def shares(queue: deque[Unit], slots: Sequence[Slot], concurrency: int, window: 
     """Take units out of `queue`, each with the ready worker that is to have it; the caller puts it there at once.
 
     A first unit for every worker, then a second, and so on, until each has the `concurrency` that it does at once; then
-    a reserve to have at hand, `window` in all. Workers that start count as takers, so the first that is ready leaves
-    them their share.
+    a reserve to have at hand, `window` in all. Workers that start or wait for weights count as takers, so the first that is
+    ready leaves them their share.
 
     At the end of a run a unit should wait for the first worker that is free, not behind a certain one. So no reserve is
     given out once the other workers could start on all that is left.
     """
-    ready = [slot for slot in slots if slot.state is SlotState.READY]
-    takers = len(ready) + sum(slot.state is SlotState.STARTING for slot in slots)
+    ready = [slot for slot in slots if slot.state is SlotState.READY and not slot.outdated]
+    takers = sum(slot.state in (SlotState.READY, SlotState.STARTING, SlotState.UPDATING) for slot in slots)
     for depth in range(window):
         for slot in ready:
             if len(slot.held) != depth:

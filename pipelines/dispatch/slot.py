@@ -11,6 +11,7 @@ class SlotState(StrEnum):
     WAITING = "waiting"
     STARTING = "starting"
     READY = "ready"
+    UPDATING = "updating"
     RETIRED = "retired"
 
 
@@ -39,6 +40,9 @@ class Slot:
     progress_ref: Ref | None = None
     progress_asked: float = 0.0
     last_progress: float = 0.0
+    outdated: bool = False
+    """It holds other weights than the pool's, and takes no unit before it has those."""
+    update_ref: Ref | None = None
 
     @property
     def units(self) -> list[Unit]:

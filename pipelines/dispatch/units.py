@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from actors.engine.requests import GenerationRequest
+from actors.engine.requests import GenerationRequest, SamplingParams
 from pipelines.dispatch.work import Unit
 
 BATCH_SHARE = 16
@@ -44,7 +44,9 @@ def plan_units(batch_size: int, requests: int, workers: int) -> UnitPlan:
     return UnitPlan(size, concurrency, BATCHES_HELD * concurrency)
 
 
-def make_units(requests: Sequence[GenerationRequest], size: int) -> list[Unit]:
+def make_units(
+    requests: Sequence[GenerationRequest], size: int, sampling: SamplingParams, prefix: str = "unit"
+) -> list[Unit]:
     """Units of at most `size`, the longest prompts first; all samples of a problem in one where they fit."""
     ordered = sorted(requests, key=lambda request: (-len(request.prompt_ids), request.key))
     cuts: list[list[GenerationRequest]] = [[]]
@@ -54,4 +56,6 @@ def make_units(requests: Sequence[GenerationRequest], size: int) -> list[Unit]:
             cuts += [samples[first : first + size] for first in range(0, len(samples), size)]
         else:
             cuts[-1] += samples
-    return [Unit(f"unit-{number}", tuple(items)) for number, items in enumerate(filter(None, cuts))]
+    return [
+        Unit(f"{prefix}-{number}", tuple(items), context=sampling) for number, items in enumerate(filter(None, cuts))
+    ]

@@ -20,6 +20,8 @@ class Unit:
     items: tuple[Any, ...]
     losses: int = 0
     failures: int = 0
+    context: Any = None
+    """What the call needs beside its items, the same for all of them."""
 
     @property
     def attempt(self) -> int:

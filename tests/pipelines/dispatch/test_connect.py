@@ -2,14 +2,14 @@
 
 import pytest
 
-from pipelines.config.schema import ClusterConfig, GradingConfig
+from pipelines.config.schema import ClusterConfig
 from pipelines.dispatch.connect import cluster_address, connected
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.work import FatalError
 
 
 def refusal(**settings: object) -> str:
-    with pytest.raises(FatalError) as caught, connected(ClusterConfig(**settings), GradingConfig(), StopFlag()):
+    with pytest.raises(FatalError) as caught, connected(ClusterConfig(**settings), 1, StopFlag()):
         pass
     return str(caught.value)
 

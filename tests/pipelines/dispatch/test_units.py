@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from actors.engine.requests import GenerationRequest
+from actors.engine.requests import GenerationRequest, SamplingParams
 from pipelines.dispatch.units import make_units, plan_units
 
 
@@ -18,7 +18,7 @@ def requests(*lengths: int, samples: int = 1) -> list[GenerationRequest]:
 
 def test_units_hold_each_request_once_longest_first_and_no_more_than_their_size() -> None:
     work = requests(*range(1, 31))
-    units = make_units(work, size=4)
+    units = make_units(work, 4, SamplingParams())
     flat = [request for unit in units for request in unit.items]
     assert sorted(flat, key=lambda request: len(request.prompt_ids)) == work
     assert [len(request.prompt_ids) for request in flat] == list(range(30, 0, -1))
@@ -27,13 +27,13 @@ def test_units_hold_each_request_once_longest_first_and_no_more_than_their_size(
 
 
 def test_samples_of_a_problem_stay_together_where_they_fit() -> None:
-    units = make_units(requests(*[5] * 7, samples=3), size=4)
+    units = make_units(requests(*[5] * 7, samples=3), 4, SamplingParams())
     assert [len(unit.items) for unit in units] == [3] * 7
     assert all(len({request.problem_id for request in unit.items}) == 1 for unit in units)
 
 
 def test_samples_that_do_not_fit_into_one_unit_follow_each_other() -> None:
-    units = make_units(requests(9, 5, 5, samples=6), size=4)
+    units = make_units(requests(9, 5, 5, samples=6), 4, SamplingParams())
     flat = [request.key for unit in units for request in unit.items]
     assert flat == [(f"p{n}", sample) for n in range(3) for sample in range(6)]
     assert all(len(unit.items) <= 4 for unit in units)
@@ -48,7 +48,7 @@ def test_what_is_worked_on_at_once_fills_the_batch_and_more_is_at_hand(
     assert plan.size * plan.concurrency >= min(batch_size, count)
     assert plan.size * (plan.concurrency - 1) < batch_size
     assert plan.window == 3 * plan.concurrency
-    assert len(make_units(requests(*[5] * count), plan.size)) >= min(count, workers)
+    assert len(make_units(requests(*[5] * count), plan.size, SamplingParams())) >= min(count, workers)
 
 
 def test_units_are_a_small_part_of_a_batch_and_smaller_in_a_small_run() -> None:
