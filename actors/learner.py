@@ -74,7 +74,7 @@ class LearnerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class StepReport:
+class LearnedStep:
     """What a step over rollout groups did. `advantages` has one list a group, in order, NaN where there is no reward."""
 
     metrics: dict[str, float]
@@ -146,14 +146,14 @@ class TrainingHost:
             torn=tuple(checkpoints.torn()),
         )
 
-    def step(self, groups: Sequence[RolloutGroup]) -> StepReport:
+    def step(self, groups: Sequence[RolloutGroup]) -> LearnedStep:
         """One update from `groups`, as `Learner.step`."""
         from actors.learning.selection import select
 
         learner = self._learner()
         metrics = learner.step(groups)
         values = iter(select(groups, learner.settings.advantages, learner.settings.loss).compared.values.tolist())
-        return StepReport(metrics, [[next(values) for _ in group.rollouts] for group in groups])
+        return LearnedStep(metrics, [[next(values) for _ in group.rollouts] for group in groups])
 
     def supervised_step(self, examples: Sequence[Example]) -> dict[str, float]:
         """One update towards worked solutions, as `Learner.supervised_step`."""

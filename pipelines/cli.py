@@ -9,14 +9,27 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipelines import grade
 from pipelines.bench import command as bench
-from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config
+from pipelines.config import (
+    ConfigError,
+    EvalConfig,
+    GrpoConfig,
+    JobConfig,
+    describe_settings,
+    dump_config,
+    load_config,
+)
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
+
+JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig}
+"""The commands that run a configuration, and its schema."""
+
+Table = Callable[[Mapping[str, Any]], str]
 
 _FILTERS = {"limit": "data.limit", "problem_id": "data.ids", "subject": "data.subjects", "level": "data.levels"}
 
@@ -37,8 +50,9 @@ def _run(words: list[str]) -> int:
         return bench.run(options, console, shlex.join(["mathlete", *words]))
     if options.command == "grade":
         return grade.run(options, console)
+    schema = JOBS[options.job if options.command == "validate" else options.command]
     try:
-        config = load_config(EvalConfig, options.config, [*options.overrides, *_filter_overrides(options)])
+        config = load_config(schema, options.config, [*options.overrides, *_filter_overrides(options)])
     except ConfigError as error:
         for message in error.messages:
             console.fail(message)
@@ -49,13 +63,12 @@ def _run(words: list[str]) -> int:
     if options.command == "validate":
         print("the configuration is valid")
         return ExitCode.COMPLETE
-    return _evaluate(config, options, console, shlex.join(["mathlete", *words]))
+    return _run_job(config, options, console, shlex.join(["mathlete", *words]))
 
 
-def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console, command: str) -> int:
+def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, command: str) -> int:
     # Late, so that --help and validate need not load Ray.
     from actors.models import ModelError
-    from pipelines import evaluate, task
     from pipelines.dispatch.preflight import Shortfall
     from pipelines.dispatch.signals import Preempted, StopFlag
     from pipelines.dispatch.work import FatalError
@@ -63,13 +76,14 @@ def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console,
     from pipelines.records.journal import JournalError
     from pipelines.records.run_folder import OtherConfiguration, RunFolderError
 
+    describe, run, table = _job(config)
     stop = StopFlag()
     try:
         stop.install(immediate=True)
         if options.dry_run:
-            print(task.describe(config))
+            print(describe(config))
             return ExitCode.COMPLETE
-        summary, code = evaluate.evaluate(config, console, stop, command)
+        summary, code = run(config, console, stop, command)
     except (ProblemError, PromptError, OtherConfiguration) as error:
         return _fail(console, error, ExitCode.BAD_CONFIGURATION, options)
     except Shortfall as error:
@@ -78,19 +92,30 @@ def _evaluate(config: EvalConfig, options: argparse.Namespace, console: Console,
         return _fail(console, error, ExitCode.ERROR, options)
     except Preempted:
         return _fail(console, f"stopped before any work began; to run: {command}", ExitCode.PREEMPTED, options)
-    _show(summary, code, options)
+    _show(summary, code, options, table)
     if code == ExitCode.PREEMPTED:
         console.say(f"stopped by {stop.requested}; to resume: {command}")
     return code
 
 
-def _show(summary: dict[str, Any], code: int, options: argparse.Namespace) -> None:
+def _job(config: JobConfig) -> tuple[Callable[..., str], Callable[..., tuple[dict[str, Any], ExitCode]], Table]:
+    """How to describe and to run what `config` says, and the table of its summary."""
+    if isinstance(config, GrpoConfig):
+        from pipelines import grpo
+        from pipelines.training.table import training_table
+
+        return grpo.describe, grpo.train, training_table
+    from pipelines import evaluate, task
     from pipelines.records.table import result_table
 
+    return task.describe, evaluate.evaluate, result_table
+
+
+def _show(summary: dict[str, Any], code: int, options: argparse.Namespace, table: Table) -> None:
     if options.json:
         print(json.dumps({"exit_code": code, **summary}), flush=True)
     else:
-        print(f"\n{result_table(summary)}\n\nrun folder: {summary['run_dir']} ({summary['status']})", flush=True)
+        print(f"\n{table(summary)}\n\nrun folder: {summary['run_dir']} ({summary['status']})", flush=True)
 
 
 def _fail(console: Console, error: object, code: int, options: argparse.Namespace) -> int:
@@ -119,14 +144,17 @@ def _filter_overrides(options: argparse.Namespace) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mathlete", description="Measure the mathematical reasoning of language models, distributed with Ray."
+        prog="mathlete",
+        description="Measure and improve the mathematical reasoning of language models, distributed with Ray.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    settings = "\n".join(["settings, with their defaults:", *describe_settings(EvalConfig)])
     for name, text in (
         ("eval", "evaluate a model on math problems; run the same command again to resume"),
+        ("grpo", "train a model on problems with verifiable answers; run the same command again to resume"),
         ("validate", "check a configuration and stop"),
     ):
+        described = describe_settings(JOBS.get(name, EvalConfig))
+        settings = "\n".join(["settings, with their defaults:", *described])
         command = commands.add_parser(
             name, help=text, description=text, epilog=settings, formatter_class=argparse.RawDescriptionHelpFormatter
         )
@@ -146,6 +174,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--quiet", action="store_true", help="no notices and no progress, only warnings and errors"
         )
+        if name == "validate":
+            command.add_argument("--job", choices=JOBS, default="eval", help="the command that it is for")
     grade.add_parser(commands)
     bench.add_parser(commands)
     return parser

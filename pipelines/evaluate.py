@@ -21,13 +21,14 @@ from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, plan_units
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
-from pipelines.problems import Prompt, check_context, prompt_hash
+from pipelines.problems import check_context
 from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.progress import ProgressLine
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder, open_run_folder
+from pipelines.records.samples import make_sample
 from pipelines.records.summary import summarise
 from pipelines.task import Task, prepare, run_folder_path
 
@@ -37,7 +38,7 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
 
     Raises the errors of its parts; whatever they are, what is in the journal stays and counts at the next start.
     """
-    with open_run_folder(run_folder_path(config)) as folder:
+    with open_run_folder(run_folder_path(config, "eval")) as folder:
         if needs_fetching(config.model.name):
             console.say(f"fetching the built-in model {config.model.name}, about 93 MB; it is kept in {cache_folder()}")
         task = prepare(config)
@@ -57,7 +58,13 @@ class Evaluation:
     """One session of work on a run folder."""
 
     def __init__(
-        self, config: EvalConfig, task: Task, folder: RunFolder, journal: Journal, console: Console, stop: StopFlag
+        self,
+        config: EvalConfig,
+        task: Task,
+        folder: RunFolder,
+        journal: Journal[Sample],
+        console: Console,
+        stop: StopFlag,
     ) -> None:
         self._config = config
         self._task = task
@@ -182,34 +189,7 @@ class Evaluation:
             self._progress.start()
 
 
-def make_sample(item: Generated, verdict: Verdict | None, prompt: Prompt) -> Sample:
-    """The journal line of a completion; without a verdict it is an error of the generation."""
-    made, problem, timing = item.completion, item.problem, item.completion.timing
-    verdict = verdict or Verdict(Outcome.ERROR, made.error or "no completion")
-    return Sample(
-        problem_id=made.problem_id,
-        sample_index=made.sample_index,
-        prompt_hash=prompt_hash(prompt.token_ids),
-        completion=made.text,
-        num_tokens=len(made.token_ids),
-        finish_reason=made.finish_reason,
-        answer=verdict.answer,
-        gold=problem.answer,
-        verdict=str(verdict.outcome),
-        reason=verdict.reason,
-        subject=problem.subject,
-        level=problem.level,
-        mean_logprob=sum(made.logprobs) / len(made.logprobs) if made.logprobs else None,
-        unit=item.unit.id,
-        attempt=item.unit.attempt,
-        actor=item.worker,
-        first_token_s=round(timing.first_token, 3) if timing else None,
-        seconds=round(timing.last_token if timing else item.seconds, 3),
-        policy_version=made.policy_version,
-    )
-
-
-def _tell_what_is_there(journal: Journal, planned: int, console: Console) -> None:
+def _tell_what_is_there(journal: Journal[Sample], planned: int, console: Console) -> None:
     if journal.torn_bytes:
         console.warn(f"dropped a line of {journal.torn_bytes} bytes that was cut off in the middle")
     if journal.duplicates:
@@ -222,7 +202,7 @@ def _conclude(
     config: EvalConfig,
     task: Task,
     folder: RunFolder,
-    journal: Journal,
+    journal: Journal[Sample],
     origin: dict[str, Any],
     throughput: dict[str, Any] | None,
     stop: StopFlag,

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from grading import GraderBroken
 
     try:
-        samples = list(read_samples(path / "samples.jsonl").values())
+        samples = list(read_samples(path / "samples.jsonl", Sample).values())
         verdicts, changes = regrade(samples, lenient)
     except (JournalError, GraderBroken) as error:
         console.fail(str(error))

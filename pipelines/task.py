@@ -13,7 +13,8 @@ from actors.models import (
     read_context_length,
     resolve_model,
 )
-from pipelines.config import EvalConfig, result_settings
+from pipelines.config import EvalConfig, JobConfig, result_settings
+from pipelines.config.schema import DataConfig
 from pipelines.problems import (
     DataSource,
     Problem,
@@ -48,9 +49,43 @@ class Task:
 
 def prepare(config: EvalConfig) -> Task:
     """Load problems and tokenizer and build the prompts. Raises ProblemError, PromptError and ModelError."""
-    path = resolve_model(config.model.name, config.model.revision)
-    data = config.data
-    source = DataSource(
+    subject = Subject(config)
+    problems = selected_problems(config.data)
+    return Task(
+        model=subject.model,
+        problems={problem.id: problem for problem in problems},
+        prompts={problem.id: subject.prompts.build(problem) for problem in problems},
+        source=describe_source(data_source(config.data)),
+        context_length=subject.context_length,
+        identity={
+            **result_settings(config),
+            **subject.fingerprints,
+            "fingerprint.problems": dataset_fingerprint(problems),
+        },
+    )
+
+
+class Subject:
+    """The model that a job is about, with what a driver needs of it. Loads no weights. Raises PromptError, ModelError."""
+
+    def __init__(self, config: JobConfig) -> None:
+        settings = config.model
+        self.path = resolve_model(settings.name, settings.revision)
+        self.tokenizer = load_tokenizer(self.path, settings.revision, settings.trust_remote_code)
+        self.prompts = PromptBuilder(self.tokenizer, PromptSettings(**dict(config.prompt)))
+        # A built-in model is resolved again on each node, into that node's cache.
+        name = settings.name if settings.name in BUILTIN_MODELS else self.path
+        self.model = ModelSpec(name, **settings.model_dump(exclude={"name"}))
+        self.context_length = read_context_length(self.path, settings.revision, settings.trust_remote_code)
+        self.fingerprints = {
+            "fingerprint.model": model_fingerprint(self.path, settings.revision, settings.trust_remote_code),
+            "fingerprint.chat_template": self.prompts.chat_template_hash,
+        }
+
+
+def data_source(data: DataConfig) -> DataSource:
+    """The section, in the words of the problems' package."""
+    return DataSource(
         data.source,
         data.split,
         data.revision,
@@ -59,39 +94,25 @@ def prepare(config: EvalConfig) -> Task:
         count=data.count,
         levels=data.levels or (1, 2, 3, 4, 5),
     )
-    problems = select(load_problems(source), Selection(data.limit, data.ids, data.subjects, data.levels))
-    tokenizer = load_tokenizer(path, config.model.revision, config.model.trust_remote_code)
-    builder = PromptBuilder(tokenizer, PromptSettings(**dict(config.prompt)))
-    # A built-in model is resolved again on each node, into that node's cache.
-    name = config.model.name if config.model.name in BUILTIN_MODELS else path
-    model = ModelSpec(name, **config.model.model_dump(exclude={"name"}))
-    return Task(
-        model=model,
-        problems={problem.id: problem for problem in problems},
-        prompts={problem.id: builder.build(problem) for problem in problems},
-        source=describe_source(source),
-        context_length=read_context_length(path, config.model.revision, config.model.trust_remote_code),
-        identity={
-            **result_settings(config),
-            "fingerprint.model": model_fingerprint(path, config.model.revision, config.model.trust_remote_code),
-            "fingerprint.problems": dataset_fingerprint(problems),
-            "fingerprint.chat_template": builder.chat_template_hash,
-        },
-    )
 
 
-def run_folder_path(config: EvalConfig) -> Path:
-    """`runs/eval-<model>-<data>` unless the configuration names another."""
+def selected_problems(data: DataConfig) -> list[Problem]:
+    """The problems that the section names, after its filters. Raises ProblemError."""
+    return select(load_problems(data_source(data)), Selection(data.limit, data.ids, data.subjects, data.levels))
+
+
+def run_folder_path(config: JobConfig, job: str) -> Path:
+    """`runs/<job>-<model>-<data>` unless the configuration names another."""
     model, data = Path(config.model.name).name, Path(config.data.source.removeprefix("builtin:")).name
     for suffix in SUFFIXES:
         data = data.removesuffix(suffix)
-    return resolve_run_folder(config.run.name or f"eval-{model}-{data}".lower(), config.run.dir)
+    return resolve_run_folder(config.run.name or f"{job}-{model}-{data}".lower(), config.run.dir)
 
 
 def describe(config: EvalConfig) -> str:
     """What `evaluate` would do, for --dry-run: nothing is started and nothing written."""
     task = prepare(config)
-    path = run_folder_path(config)
+    path = run_folder_path(config, "eval")
     batches = config.generation
     lengths = sorted(len(prompt.token_ids) for prompt in task.prompts.values())
     first = next(iter(task.prompts.values()))

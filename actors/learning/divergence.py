@@ -61,17 +61,6 @@ def agreement(trainer: Tensor, generator: Tensor) -> dict[str, float]:
     }
 
 
-def agreement_warning(metrics: dict[str, float], threshold: float) -> str | None:
-    """What to tell the user when the mean difference of a step is above `threshold` nats, else None."""
-    found = metrics.get("sampling/logp_difference_mean", 0.0)
-    if found <= threshold:
-        return None
-    return (
-        f"generator and trainer give the sampled tokens log-probabilities that differ by {found:.3g} on average, "
-        f"above {threshold:g}: the generators' weights are stale, or the two compute in different precision"
-    )
-
-
 def sequence_means(values: Tensor, sequence: Tensor) -> Tensor:
     """(S,) the mean of `values` (N,) over each sequence; `sequence` (N,) int64 holds 0 to S - 1 in rising order."""
     count = int(sequence[-1]) + 1 if len(sequence) else 0

@@ -33,14 +33,15 @@ def rollout_metrics(groups: Sequence[RolloutGroup], policy_version: int) -> dict
         return {}
     lengths = [len(rollout.completion_ids) for rollout in rollouts]
     ended = [len(rollout.completion_ids) for rollout in rollouts if not rollout.truncated]
-    staleness = [policy_version - rollout.policy_version for rollout in rollouts]
     metrics = {
         "completions/mean_length": _mean(lengths),
         "completions/max_length": float(max(lengths)),
         "completions/clipped_ratio": 1 - len(ended) / len(rollouts),
-        "staleness/mean": _mean(staleness),
-        "staleness/max": float(max(staleness)),
     }
+    # What failed to generate is of no version.
+    staleness = [policy_version - rollout.policy_version for rollout in rollouts if rollout.completion_ids]
+    if staleness:
+        metrics |= {"staleness/mean": _mean(staleness), "staleness/max": float(max(staleness))}
     if ended:
         metrics["completions/mean_terminated_length"] = _mean(ended)
     return metrics

@@ -30,6 +30,12 @@ class TrainingDataConfig(DataConfig):
     split: str = Field("train", min_length=1, description="split of a hub data set or of builtin:arithmetic")
 
 
+class RolloutSamplingConfig(SamplingConfig):
+    """How rollouts are drawn: from the policy itself, without filters, at the temperature that the learner uses."""
+
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False, description="logits are divided by it, in training too")
+
+
 class LearnerConfig(Section):
     """The Ray actor that holds the policy and its optimiser."""
 
@@ -200,7 +206,7 @@ class GrpoSection(Section):
 class GrpoConfig(TrainingConfig):
     """Train a model on problems with verifiable answers."""
 
-    sampling: SamplingConfig = SamplingConfig(temperature=1.0)
+    sampling: RolloutSamplingConfig = RolloutSamplingConfig()
     grpo: GrpoSection = GrpoSection()
     advantages: AdvantagesConfig = AdvantagesConfig()
     loss: LossConfig = LossConfig()

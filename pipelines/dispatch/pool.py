@@ -100,6 +100,10 @@ class WorkPool:
         for slot in self._slots:
             slot.outdated = slot.state in (SlotState.READY, SlotState.UPDATING)
 
+    def withdraw(self) -> None:
+        """Forget what was not handed out yet."""
+        self._queue.clear()
+
     def add(self, unit: Unit) -> None:
         self._queue.append(unit)
 

@@ -64,13 +64,17 @@ def plan_fleet(
     device: str,
     nodes: Sequence[Node],
     learner: LearnerConfig | None = None,
+    *,
+    generating: bool = True,
 ) -> Plan:
-    """Fill in every `auto` from what is free, and place all actors node by node.
+    """Fill in every `auto` from what is free, and place all actors node by node; a run that generates nothing has no
+    generators and no graders.
 
     An actor must fit on one node, so totals alone prove nothing. Raises Shortfall when something does not fit.
     """
     free = [[node.free_cpus, node.free_gpus] for node in nodes]
-    graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(grading.num_workers))
+    graders = grading.num_workers if generating else 0
+    graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(graders))
 
     has_gpus = device != "cpu" and any(node.gpus >= 1 for node in nodes)
     learner_cpus, learner_gpus = _learner_size(learner, free, has_gpus) if learner else (0, 0.0)
@@ -80,10 +84,11 @@ def plan_fleet(
     room_for = [_fits(room, at_least, gpus) for room in free]
     every = sum(room_for) if gpus else sum(map(bool, room_for))
     wanted = max(1, every) if generators.num_actors == "auto" else generators.num_actors
+    wanted = wanted if generating else 0
     cpus = _widest(free, wanted) if generators.cpus_per_actor == "auto" and not gpus else at_least
     placed = sum(_place(free, cpus, gpus) for _ in range(wanted))
-    plan = Plan(wanted, gpus, cpus, grading.num_workers, grading.cpus_per_worker, learner_cpus, learner_gpus)
-    if placed < wanted or graders_placed < grading.num_workers or not learner_placed:
+    plan = Plan(wanted, gpus, cpus, graders, grading.cpus_per_worker, learner_cpus, learner_gpus)
+    if placed < wanted or graders_placed < graders or not learner_placed:
         raise Shortfall(_table(plan, placed, graders_placed, learner_placed, nodes), plan)
     return plan
 

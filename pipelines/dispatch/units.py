@@ -40,6 +40,11 @@ def plan_units(batch_size: int, requests: int, workers: int) -> UnitPlan:
     next ones whenever a place is free.
     """
     size = max(1, min(batch_size // BATCH_SHARE, LARGEST_UNIT, requests // (UNITS_A_WORKER * workers)))
+    return units_of(size, batch_size, requests)
+
+
+def units_of(size: int, batch_size: int, requests: int) -> UnitPlan:
+    """Return units of a given size; see `plan_units` for the rest."""
     concurrency = min(math.ceil(batch_size / size), max(1, math.ceil(requests / size)))
     return UnitPlan(size, concurrency, BATCHES_HELD * concurrency)
 

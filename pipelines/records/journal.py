@@ -7,10 +7,10 @@ of it), refuses a broken line anywhere else, and keeps the first of two lines wi
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 SCHEMA_VERSION = 1
 
@@ -54,6 +54,18 @@ class Sample:
         return (self.problem_id, self.sample_index)
 
 
+class Record(Protocol):
+    """A dataclass of plain values, known by its key."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def key(self) -> Hashable: ...
+
+
+Kept = TypeVar("Kept", bound=Record)
+
+
 class JsonLines:
     """An append-only file of JSON lines; `append` returns once the lines are on the disk."""
 
@@ -84,23 +96,23 @@ class JsonLines:
         self._file.close()
 
 
-class Journal:
+class Journal(Generic[Kept]):
     """The graded samples of a run, in memory and on disk. Only the driver writes."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the journal, repairing a torn last line.
+    def __init__(self, path: Path, kind: type[Kept]) -> None:
+        """Open or create the journal of records of one `kind`, repairing a torn last line.
 
         Raises JournalError for a broken line that is not the last.
         """
-        self.samples: dict[tuple[str, int], Sample] = {}
+        self.samples: dict[Any, Kept] = {}
         self.duplicates = 0
         self.torn_bytes = _drop_torn_line(path)
-        for sample in _read(path):
+        for sample in _read(path, kind):
             self.duplicates += sample.key in self.samples
             self.samples.setdefault(sample.key, sample)
         self._lines = JsonLines(path)
 
-    def append(self, samples: Iterable[Sample]) -> list[Sample]:
+    def append(self, samples: Iterable[Kept]) -> list[Kept]:
         """Record the samples that are new, durably; returns those."""
         fresh = {sample.key: sample for sample in samples if sample.key not in self.samples}
         if fresh:
@@ -112,13 +124,13 @@ class Journal:
         self._lines.close()
 
 
-def read_samples(path: Path) -> dict[tuple[str, int], Sample]:
+def read_samples(path: Path, kind: type[Kept]) -> dict[Any, Kept]:
     """Return what a journal holds, by key, without touching it; a line that is still being written is left out.
 
     Raises JournalError for a broken line.
     """
-    samples: dict[tuple[str, int], Sample] = {}
-    for sample in _read(path):
+    samples: dict[Any, Kept] = {}
+    for sample in _read(path, kind):
         samples.setdefault(sample.key, sample)
     return samples
 
@@ -144,7 +156,7 @@ def _drop_torn_line(path: Path) -> int:
         return size - end
 
 
-def _read(path: Path) -> Iterator[Sample]:
+def _read(path: Path, kind: type[Kept]) -> Iterator[Kept]:
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -152,7 +164,7 @@ def _read(path: Path) -> Iterator[Sample]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield Sample(**json.loads(line))
+                yield kind(**json.loads(line))
             except (ValueError, TypeError) as error:
                 raise JournalError(
                     f"{path}:{number}: this line of the journal is broken ({error}). It was not cut off by a crash, so "

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.records.journal import Journal, JsonLines
+from pipelines.records.journal import Journal, JsonLines, Sample
 from pipelines.records.provenance import timestamp
 
 RAY_PACKAGE_FOLDER = "runtime_resources"
@@ -72,8 +72,8 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
 
-    def journal(self) -> Journal:
-        return Journal(self.samples_path)
+    def journal(self) -> Journal[Sample]:
+        return Journal(self.samples_path, Sample)
 
     def events(self) -> JsonLines:
         return JsonLines(self.path / "events.jsonl")

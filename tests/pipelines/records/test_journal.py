@@ -33,10 +33,10 @@ def samples(*names: str) -> list[Sample]:
 
 
 def test_what_was_appended_is_read_back_equal(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "samples.jsonl")
+    journal = Journal(tmp_path / "samples.jsonl", Sample)
     journal.append(samples("a", "b"))
     journal.close()
-    assert list(Journal(tmp_path / "samples.jsonl").samples.values()) == samples("a", "b")
+    assert list(Journal(tmp_path / "samples.jsonl", Sample).samples.values()) == samples("a", "b")
 
 
 def test_a_journal_written_before_a_field_was_added_is_read(tmp_path: Path) -> None:
@@ -44,11 +44,11 @@ def test_a_journal_written_before_a_field_was_added_is_read(tmp_path: Path) -> N
     for added in ("first_token_s", "policy_version"):
         del row[added]
     (tmp_path / "samples.jsonl").write_text(json.dumps(row) + "\n")
-    assert Journal(tmp_path / "samples.jsonl").samples == {SAMPLE.key: SAMPLE}
+    assert Journal(tmp_path / "samples.jsonl", Sample).samples == {SAMPLE.key: SAMPLE}
 
 
 def test_a_key_that_is_there_is_not_written_again(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "samples.jsonl")
+    journal = Journal(tmp_path / "samples.jsonl", Sample)
     journal.append(samples("a"))
     assert journal.append([replace(SAMPLE, problem_id="a", verdict="wrong"), *samples("b")]) == samples("b")
     assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 2
@@ -58,7 +58,7 @@ def test_the_first_of_two_lines_with_one_key_counts_and_the_second_is_counted(tm
     path = tmp_path / "samples.jsonl"
     lines = [SAMPLE, replace(SAMPLE, verdict="wrong")]
     path.write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines))
-    journal = Journal(path)
+    journal = Journal(path, Sample)
     assert journal.duplicates == 1
     assert journal.samples[SAMPLE.key].verdict == "correct"
 
@@ -66,11 +66,11 @@ def test_the_first_of_two_lines_with_one_key_counts_and_the_second_is_counted(tm
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_last_line_is_dropped_and_the_rest_kept(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "samples.jsonl"
-    journal = Journal(path)
+    journal = Journal(path, Sample)
     journal.append(samples("a", "b", "c"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    again = Journal(path)
+    again = Journal(path, Sample)
     assert again.torn_bytes > 0
     assert [key for key, _ in again.samples] == ["a", "b"]
     again.append(samples("c"))
@@ -79,10 +79,10 @@ def test_a_torn_last_line_is_dropped_and_the_rest_kept(tmp_path: Path, cut: int)
 
 def test_a_torn_line_longer_than_a_read_block_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    Journal(path).append(samples("a"))
+    Journal(path, Sample).append(samples("a"))
     with path.open("ab") as file:
         file.write(b'{"problem_id": "' + b"x" * 200_000)
-    assert list(Journal(path).samples) == [("a", 0)]
+    assert list(Journal(path, Sample).samples) == [("a", 0)]
 
 
 @pytest.mark.parametrize("broken", ["{oops", '{"problem_id": "x"}', "[1]", ""])
@@ -91,13 +91,13 @@ def test_a_broken_line_in_the_middle_is_refused_with_its_number(tmp_path: Path, 
     lines = [json.dumps(asdict(sample)) for sample in samples("a", "b")]
     path.write_text(f"{lines[0]}\n{broken}\n{lines[1]}\n")
     with pytest.raises(JournalError, match=r"samples\.jsonl:2: .*broken"):
-        Journal(path)
+        Journal(path, Sample)
 
 
 def test_a_write_that_the_system_refuses_is_explained_and_loses_nothing(tmp_path: Path) -> None:
     """A limit on the file size makes write fail half-way, as a full disk does."""
     path = tmp_path / "samples.jsonl"
-    journal = Journal(path)
+    journal = Journal(path, Sample)
     journal.append(samples("a"))
     before = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,7 +110,7 @@ def test_a_write_that_the_system_refuses_is_explained_and_loses_nothing(tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
     journal.append(samples("b"))
-    assert len(Journal(path).samples) == 2
+    assert len(Journal(path, Sample).samples) == 2
 
 
 def test_a_full_disk_is_explained() -> None:
@@ -126,8 +126,8 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 from tests.pipelines.records.test_journal import SAMPLE
-from pipelines.records.journal import Journal
-journal = Journal(Path({str(path)!r}))
+from pipelines.records.journal import Journal, Sample
+journal = Journal(Path({str(path)!r}), Sample)
 for number in itertools.count(len(journal.samples)):
     journal.append([replace(SAMPLE, problem_id=str(number), completion="x" * 5000)])
     print(number, flush=True)
@@ -146,6 +146,6 @@ for number in itertools.count(len(journal.samples)):
         writer.send_signal(signal.SIGKILL)
         told += writer.stdout.readlines()
         writer.wait()
-        known = Journal(path).samples
+        known = Journal(path, Sample).samples
         assert len(known) >= int(told[-1]) + 1
         assert list(known) == [(str(number), 0) for number in range(len(known))]
