@@ -7,7 +7,9 @@ from grading.compare import is_equivalent
 from grading.extract import Extraction, extract, extract_answer
 from grading.grade import grade
 from grading.limits import GradingItem, GradingLimits
-from grading.process import GraderBroken, GradingProcess
+from grading.process import GradingProcess
+from grading.reward import RewardSettings, reward
+from grading.supervisor import GraderBroken
 from grading.verdict import Outcome, Verdict
 from grading.vote import equivalence_classes, majority_vote
 
@@ -18,6 +20,7 @@ __all__ = [
     "GradingLimits",
     "GradingProcess",
     "Outcome",
+    "RewardSettings",
     "Verdict",
     "equivalence_classes",
     "extract",
@@ -25,4 +28,5 @@ __all__ = [
     "grade",
     "is_equivalent",
     "majority_vote",
+    "reward",
 ]

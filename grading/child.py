@@ -58,36 +58,50 @@ def judge(request: dict[str, Any]) -> dict[str, Any]:
 def serve(answer: Judge = judge) -> None:
     """Answers requests until the parent closes the pipe or dies."""
     parent, memory_mb, deadline_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which still wants its verdicts
     channel = private_channel()
-    threading.Thread(target=exit_when_orphaned, args=(parent,), daemon=True).start()
-    limit_resources(memory_mb)
+    stay_with(parent)
+    limit_memory(memory_mb)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     refuse_side_effects()
     sys.setrecursionlimit(RECURSION_LIMIT)
+    answer_requests(channel, answer, 2 * deadline_s)
+
+
+def answer_requests(channel: Channel, answer: Judge, cpu_s: float) -> None:
+    """One reply a request until the channel is closed; `cpu_s` CPU seconds for each."""
     try:
         while True:
             request = channel.receive()
-            limit_cpu(deadline_s)
+            limit_cpu(cpu_s)
             try:
                 reply = answer(request)
             except MemoryError:
                 os._exit(MEMORY_EXIT)  # the heap may be damaged; the parent starts a fresh child
             except FAULTS as fault:
                 # Only the type: a message may hold a number that takes for ever to print.
-                reply = {"fault": type(fault).__name__}
+                reply = {"fault": f"the grader raised {type(fault).__name__}"}
             channel.send({**reply, "key": request.get("key"), "rss_kb": resident_kb()})
     except ChannelClosed:
         return
 
 
-def private_channel() -> Channel:
-    """The pipes to the parent, moved away from the standard streams so that no `print` can break the protocol."""
+def private_channel(output: int | None = None) -> Channel:
+    """The pipes to the parent, moved away from the standard streams so that no `print` can break the protocol.
+
+    What is printed goes to the descriptor `output`, or nowhere.
+    """
     read_fd, write_fd = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(null, 1)
+    os.dup2(null if output is None else output, 1)
     os.close(null)
     return Channel(read_fd, write_fd, blocking=True)
+
+
+def stay_with(parent: int) -> None:
+    """Ends with the parent, and not by Ctrl-C: that is for the driver, which still wants its verdicts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=exit_when_orphaned, args=(parent,), daemon=True).start()
 
 
 def exit_when_orphaned(parent: int) -> None:
@@ -109,18 +123,18 @@ def resident_kb() -> int:
     return int(STATM.read_text().split()[1]) * resource.getpagesize() // 1024
 
 
-def limit_resources(memory_mb: int) -> None:
+def limit_memory(memory_mb: int) -> None:
+    """The address space that this process may have, and no core file when it ends for want of more."""
     limit = memory_mb << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def limit_cpu(deadline_s: float) -> None:
-    """CPU seconds for one more item, beyond what this process has used so far."""
+def limit_cpu(cpu_s: float) -> None:
+    """CPU seconds for one more request, beyond what this process has used so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    seconds = int(usage.ru_utime + usage.ru_stime + 2 * deadline_s) + 2
+    seconds = int(usage.ru_utime + usage.ru_stime + cpu_s) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == resource.RLIM_INFINITY else min(seconds, hard), hard))
 
 

@@ -18,6 +18,7 @@ from grading.normalise import closing_brace
 MAX_CHARACTERS = 1_000_000  # of a completion: the end counts
 MAX_STATEMENT = 4_000  # characters read behind a phrase or a marker
 REASONING_END = "</think>"
+BOXED = "boxed"
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 BARE_BOX = re.compile(r"[ ]*(-?\d[\d.,]*\d|-?\d|\\[A-Za-z]+|[A-Za-z](?![A-Za-z]))")
@@ -56,7 +57,7 @@ def extract(completion: str, *, lenient: bool = True) -> Extraction | None:
     text = text[text.rfind(REASONING_END) + len(REASONING_END) if REASONING_END in text else 0 :]
     boxed, has_box = last_box(text)
     if has_box:
-        return Extraction(boxed, "boxed") if boxed else None
+        return Extraction(boxed, BOXED) if boxed else None
     strategies = [("answer phrase", after_phrase), ("marker", after_marker)]
     if lenient:
         strategies += [("last mathematics", last_mathematics), ("last number", last_number)]

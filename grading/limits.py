@@ -1,6 +1,8 @@
 """What a grading process may use."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 MEMORY_EXIT = 77  # a child's exit code when it ran out of memory
 
@@ -28,5 +30,8 @@ class GradingLimits:
 
 @dataclass(frozen=True, slots=True)
 class GradingItem:
+    """`problem` is what a reward function gets to know of the problem: names and values that JSON can carry."""
+
     completion: str
     gold: str
+    problem: Mapping[str, Any] = field(default_factory=dict, hash=False)

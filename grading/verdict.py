@@ -20,13 +20,16 @@ class Verdict:
 
     `reason` names the deciding rule in a few words (`same text`, `equal numbers`, `no answer found`, ...);
     `answer` is the extracted answer, None where the completion holds none;
-    `extraction` names the strategy that found it (`boxed`, `answer phrase`, ...).
+    `extraction` names the strategy that found it (`boxed`, `answer phrase`, ...);
+    `reward` is what the user's reward function gave; None where there is none, or where it failed as `reward_fault` says.
     """
 
     outcome: Outcome
     reason: str
     answer: str | None = None
     extraction: str | None = None
+    reward: float | None = None
+    reward_fault: str | None = None
 
     @property
     def correct(self) -> bool:

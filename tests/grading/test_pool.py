@@ -29,6 +29,19 @@ def test_an_actor_grades_reports_and_closes(local_ray):
     ray.get(actor.close.remote(), timeout=30)
 
 
+@pytest.mark.ray
+def test_an_actor_finds_a_reward_function_where_the_driver_was_started(local_ray):
+    import ray
+
+    from grading.pool import GraderActor
+
+    actor = GraderActor.options(num_cpus=1).remote(GradingLimits(), "tests.grading.rewards:length")
+    assert ray.get(actor.load.remote(), timeout=120)["reward_items"] == 0
+    verdicts = ray.get(actor.grade.remote(ITEMS), timeout=120)
+    assert [(verdict.outcome, verdict.reward) for verdict in verdicts] == [(Outcome.CORRECT, 1.5), (Outcome.WRONG, 0.9)]
+    ray.get(actor.close.remote(), timeout=30)
+
+
 def test_importing_the_package_imports_neither_ray_nor_torch():
     code = "import sys, grading; raise SystemExit(bool({'ray', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -126,7 +126,7 @@ def test_requests_sent_ahead_of_a_fault_are_answered_once(stubborn):
 
 
 def test_an_interrupted_batch_leaves_no_replies_to_the_next_one(grader, monkeypatch):
-    taken = iter([grader._receive, None])
+    taken = iter([grader.supervisor._receive, None])
 
     def interrupted(deadline):
         receive = next(taken)
@@ -134,7 +134,7 @@ def test_an_interrupted_batch_leaves_no_replies_to_the_next_one(grader, monkeypa
             raise KeyboardInterrupt
         return receive(deadline)
 
-    monkeypatch.setattr(grader, "_receive", interrupted)
+    monkeypatch.setattr(grader.supervisor, "_receive", interrupted)
     with pytest.raises(KeyboardInterrupt):
         grader.grade_batch([WRONG] * 20)
     monkeypatch.undo()
