@@ -5,13 +5,14 @@ groups into one update; bring its weights to the generators. Now and then, evalu
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from actors.engine.requests import SamplingParams
 from actors.learner import LearnedStep
 from actors.learning import RolloutGroup
+from grading import RewardSettings
 from pipelines.config import GrpoConfig
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.work import FatalError
@@ -24,6 +25,7 @@ from pipelines.task import run_folder_path
 from pipelines.training.collection import Collection
 from pipelines.training.course import Course
 from pipelines.training.crew import Crew, crew_of
+from pipelines.training.recorded import RecordedRollouts
 from pipelines.training.rollouts import GroupPlan, Rollouts, teaches
 from pipelines.training.session import resumable
 from pipelines.training.task import TrainingTask, prepare_training
@@ -45,6 +47,9 @@ def train(config: GrpoConfig, console: Console, stop: StopFlag, command: str) ->
                     console,
                     stop,
                     course.incidents,
+                    weights_bytes=4 * task.subject.approximate_parameters,
+                    reward=config.reward.function,
+                    generating=config.grpo.rollouts_from is None or config.evaluation.every > 0,
                 ) as crew,
             ):
                 resumable(crew, course, Grpo(config, task, journal, crew, course).run)
@@ -65,8 +70,14 @@ class Grpo:
             config.grpo.num_generations,
             config.grpo.seed,
             SamplingParams(**dict(config.sampling)),
+            RewardSettings(**dict(config.reward)),
         )
         self._rollouts = Rollouts(task.train, plan, journal)
+        self._recorded = (
+            RecordedRollouts(Path(config.grpo.rollouts_from).expanduser(), task.train, config.grpo.steps)
+            if config.grpo.rollouts_from
+            else None
+        )
         self._advantages = course.lines("advantages.jsonl")
         self._version = 0
         """Of the learner's weights."""
@@ -82,12 +93,11 @@ class Grpo:
             with self._course.step(step + 1) as report:
                 with report.timed("generate"):
                     groups = self._groups(step)
-                self._check_staleness(step, groups)
                 with report.timed("learn"):
                     learned: LearnedStep = self._crew.learn("step", groups)
                 with report.timed("sync"):
                     self._version = self._crew.share_weights()
-                report |= learned.metrics | grading_metrics(self._rollouts.records(step, groups))
+                report |= learned.metrics | self._grading_metrics(step, groups)
                 self._note(step, groups, learned)
             self._course.evaluate_if_due(self._crew, step + 1)
             self._course.save_if_due(self._crew, step + 1)
@@ -104,21 +114,24 @@ class Grpo:
                 self._crew.begin(self._begun[ahead])
         self._crew.collect(self._begun.pop(step))
         groups = self._rollouts.groups(step)
-        return [*groups, *self._refilled(step, groups)] if self._config.refill_rounds else groups
+        if self._config.refill_rounds:
+            groups += self._refilled(step, groups)
+        self._check_staleness(step, groups)
+        return groups
 
-    def _refilled(self, step: int, groups: list[RolloutGroup]) -> Iterator[RolloutGroup]:
+    def _refilled(self, step: int, groups: list[RolloutGroup]) -> list[RolloutGroup]:
         """Groups of other problems, until as many teach something as a step has problems, or the rounds are used up."""
+        found: list[RolloutGroup] = []
         teaching = sum(map(teaches, groups))
         for round in range(1, self._config.refill_rounds + 1):
-            if teaching >= self._config.problems_per_step:
-                return
+            missing = self._config.problems_per_step - teaching - len(found)
+            if missing <= 0:
+                break
             collection = self._rollouts.collection(step, round)
             self._crew.begin(collection)
             self._crew.collect(collection)
-            for group in self._rollouts.groups(step, round):
-                if teaches(group) and teaching < self._config.problems_per_step:
-                    teaching += 1
-                    yield group
+            found += [group for group in self._rollouts.groups(step, round) if teaches(group)][:missing]
+        return found
 
     def _check_staleness(self, step: int, groups: list[RolloutGroup]) -> None:
         """Raises FatalError where a rollout is of older weights than the configuration allows."""
@@ -130,6 +143,19 @@ class Grpo:
                 f"{self._config.max_staleness}. The run folder's rollouts.jsonl does not belong to its checkpoints."
             )
 
+    def _grading_metrics(self, step: int, groups: list[RolloutGroup]) -> dict[str, float]:
+        """What became of the rollouts of a step in generators and graders."""
+        records = self._recorded.records(step) if self._recorded else self._rollouts.records(step, groups)
+        verdicts = Counter(record.verdict for record in records)
+        faults = [record.reward_fault for record in records if record.reward_fault]
+        if faults:
+            self._course.console.warn(f"{len(faults)} of {len(records)} rollouts got no reward: {faults[0]}")
+        return {
+            "tokens/generated": 0.0 if self._recorded else float(sum(len(record.token_ids) for record in records)),
+            **{f"grading/{name}_frac": verdicts[name] / len(records) for name in ("unparsed", "timeout", "error")},
+            "reward/function_fault_frac": len(faults) / len(records),
+        }
+
     def _note(self, step: int, groups: list[RolloutGroup], learned: LearnedStep) -> None:
         names = [group.problem_id for group in groups]
         self._advantages.append({"step": step + 1, "advantages": list(zip(names, learned.advantages, strict=True))})
@@ -140,15 +166,6 @@ class Grpo:
                 f"average, above grpo.logp_warning={self._config.logp_warning:g}: the generators' weights are stale, or "
                 "the two compute in different precision"
             )
-
-
-def grading_metrics(records: Sequence[RolloutRecord]) -> dict[str, float]:
-    """What became of the rollouts of a step in generators and graders."""
-    verdicts = Counter(record.verdict for record in records)
-    return {
-        "tokens/generated": float(sum(len(record.token_ids) for record in records)),
-        **{f"grading/{name}_frac": verdicts[name] / len(records) for name in ("unparsed", "timeout", "error")},
-    }
 
 
 def describe(config: GrpoConfig) -> str:

@@ -8,9 +8,11 @@ from actors.engine.requests import GenerationRequest, SamplingParams
 from actors.models import (
     BUILTIN_MODELS,
     ModelSpec,
+    approximate_parameters,
+    context_length,
     load_tokenizer,
     model_fingerprint,
-    read_context_length,
+    read_config,
     resolve_model,
 )
 from pipelines.config import EvalConfig, JobConfig, result_settings
@@ -76,7 +78,9 @@ class Subject:
         # A built-in model is resolved again on each node, into that node's cache.
         name = settings.name if settings.name in BUILTIN_MODELS else self.path
         self.model = ModelSpec(name, **settings.model_dump(exclude={"name"}))
-        self.context_length = read_context_length(self.path, settings.revision, settings.trust_remote_code)
+        checkpoint = read_config(self.path, settings.revision, settings.trust_remote_code)
+        self.context_length = context_length(checkpoint)
+        self.approximate_parameters = approximate_parameters(checkpoint)
         self.fingerprints = {
             "fingerprint.model": model_fingerprint(self.path, settings.revision, settings.trust_remote_code),
             "fingerprint.chat_template": self.prompts.chat_template_hash,

@@ -16,6 +16,16 @@ def context_length(config: Any) -> int | None:
     return None
 
 
+def approximate_parameters(config: Any) -> int:
+    """Return about how many parameters a dense decoder of this configuration has: embedding, output layer, and in each
+    layer four square matrices of attention and three of the MLP. Good enough to reserve memory by."""
+    text = config.get_text_config()
+    hidden, layers = getattr(text, "hidden_size", 0), getattr(text, "num_hidden_layers", 0)
+    inner = getattr(text, "intermediate_size", None) or 4 * hidden
+    embeddings = 1 if getattr(config, "tie_word_embeddings", False) else 2
+    return embeddings * text.vocab_size * hidden + layers * (4 * hidden * hidden + 3 * hidden * inner)
+
+
 def eos_token_ids(config: Any, generation_config: Any, tokenizer: Any) -> frozenset[int]:
     """Return every id that ends a completion.
 

@@ -74,11 +74,6 @@ def read_config(path: str, revision: str | None = None, trust_remote_code: bool 
         return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
 
 
-def read_context_length(path: str, revision: str | None = None, trust_remote_code: bool = False) -> int | None:
-    """Return the context length in tokens without loading the model, None where it has no limit. Raises ModelError."""
-    return checkpoint.context_length(read_config(path, revision, trust_remote_code))
-
-
 def load_model(spec: ModelSpec) -> LoadedModel:
     """Load what `spec` names. Raises ModelError, whatever the reason, and when weights and architecture do not match
     to the last tensor: a model that starts with random layers must not be evaluated."""

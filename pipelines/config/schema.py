@@ -225,7 +225,10 @@ class ClusterConfig(Section):
     local_gpus: int | None = Field(
         None, ge=0, description="GPUs that a private Ray offers; all visible ones when unset"
     )
-    object_store_mb: int = Field(200, ge=75, description="object store of a private Ray, in MiB")
+    object_store_mb: int | Auto = Field(
+        "auto",
+        description="object store of a private Ray, in MiB, at least 75; auto: 200, and more for weights in training",
+    )
     temp_dir: str | None = Field(None, description="folder for a private Ray's sessions; /tmp/ray when unset")
     wait_for_nodes_s: float = Field(
         0.0, ge=-1, description="wait this long for missing resources; 0 fails at once, -1 waits for ever"
@@ -240,6 +243,13 @@ class ClusterConfig(Section):
     max_restarts: int = Field(
         5, ge=0, description="deaths in a row, without finished work, after which an actor is given up"
     )
+
+    @field_validator("object_store_mb")
+    @classmethod
+    def _room_for_ray(cls, value: int | Auto) -> int | Auto:
+        if value != "auto" and value < 75:
+            raise ValueError("must be at least 75, the least that Ray takes, or auto")
+        return value
 
 
 class JobConfig(Section):

@@ -16,6 +16,7 @@ from actors.learning import (
     OptimizerSettings,
     check_sampling,
 )
+from grading.reward import RewardSettings
 from pipelines.config.schema import Auto, DataConfig, JobConfig, SamplingConfig, Section
 
 
@@ -181,6 +182,27 @@ class LossConfig(Section):
     )
 
 
+class RewardConfig(Section):
+    """What a rollout is rewarded for; the terms add up. docs/grading.md has the details."""
+
+    correct: float = Field(1.0, allow_inf_nan=False, description="for a right answer")
+    wrong: float = Field(0.0, allow_inf_nan=False, description="for a wrong answer, or none")
+    format: float = Field(0.0, allow_inf_nan=False, description="for an answer in a box, right or wrong")
+    length_penalty: float = Field(
+        0.0, allow_inf_nan=False, description="what a right answer loses that takes all of max_new_tokens"
+    )
+    function: str | None = Field(
+        None, description="your own reward as module:function, f(completion, gold, problem) -> number"
+    )
+    function_weight: float = Field(1.0, allow_inf_nan=False, description="what its value is multiplied by")
+
+    @field_validator("function")
+    @classmethod
+    def _names_a_function(cls, value: str | None) -> str | None:
+        RewardSettings(function=value)
+        return value
+
+
 class GrpoSection(Section):
     """The loop: what makes a step, and how many."""
 
@@ -198,6 +220,9 @@ class GrpoSection(Section):
         "other problems; 0 trains on what is left",
     )
     seed: int = Field(0, description="order of the problems")
+    rollouts_from: str | None = Field(
+        None, description="folder of another GRPO run: train from its recorded rollouts, without generating"
+    )
     logp_warning: float = Field(
         0.1, gt=0, description="warn when generator and trainer differ by more nats a token on average"
     )
@@ -210,6 +235,7 @@ class GrpoConfig(TrainingConfig):
     grpo: GrpoSection = GrpoSection()
     advantages: AdvantagesConfig = AdvantagesConfig()
     loss: LossConfig = LossConfig()
+    reward: RewardConfig = RewardConfig()
 
     indifferent: ClassVar[frozenset[str]] = TrainingConfig.indifferent | {"grpo.steps", "grpo.logp_warning"}
 

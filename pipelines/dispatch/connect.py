@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 import ray
 
+from actors.host import host_memory
 from pipelines.config.schema import ClusterConfig
 from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
 
 _REACH_S = 10.0
+_STORE_BYTES = 200 * 1024**2
+"""Room for requests and completions on their way."""
 
 
 def cluster_address(cluster: ClusterConfig) -> str:
@@ -29,13 +32,14 @@ def offered_cpus(cluster: ClusterConfig) -> int:
 
 
 @contextlib.contextmanager
-def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag) -> Iterator[str]:
+def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag, *, weights_bytes: int = 0) -> Iterator[str]:
     """Ray for the length of the block; yields a description of what was joined.
 
     Inside the block a signal sets `stop`; until then it raises Preempted.
 
     A private Ray never joins a cluster that happens to run on the machine. It offers `idle_cpus` on top of the machine's
-    cores, for actors that sleep while the generators work: those should have every core.
+    cores, for actors that sleep while the generators work: those should have every core. Its object store has room for
+    two versions of a model of `weights_bytes`.
     Raises FatalError with what to do when Ray cannot be reached.
     """
     address = cluster_address(cluster)
@@ -47,7 +51,7 @@ def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag) -> Itera
                 address="local",
                 num_cpus=offered_cpus(cluster) + math.ceil(idle_cpus),
                 num_gpus=cluster.local_gpus,
-                object_store_memory=cluster.object_store_mb * 1024**2,
+                object_store_memory=_object_store_bytes(cluster, weights_bytes),
                 include_dashboard=False,
                 logging_level=logging.ERROR,
                 _temp_dir=cluster.temp_dir,
@@ -65,6 +69,13 @@ def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag) -> Itera
         yield f"{kind} at {ray.get_runtime_context().gcs_address}"
     finally:
         ray.shutdown()
+
+
+def _object_store_bytes(cluster: ClusterConfig, weights_bytes: int) -> int:
+    if cluster.object_store_mb != "auto":
+        return cluster.object_store_mb * 1024**2
+    _, total = host_memory()
+    return min(_STORE_BYTES + 2 * weights_bytes, max(_STORE_BYTES, total // 3))
 
 
 def _check_reachable(address: str) -> None:

@@ -1,7 +1,7 @@
 """Completions on their way from generators to graders."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from actors.engine.requests import Completion
 from grading import GradingItem
@@ -29,7 +29,7 @@ class Generated:
 
     @property
     def grading_item(self) -> GradingItem:
-        return GradingItem(self.completion.text, self.problem.answer)
+        return GradingItem(self.completion.text, self.problem.answer, asdict(self.problem))
 
 
 def generated(event: Finished, problems: Mapping[str, Problem]) -> list[Generated]:

@@ -46,8 +46,9 @@ def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelS
     return WorkPool("generator", transport, plan.generators, limits)
 
 
-def grading_pool(config: JobConfig, plan: Plan) -> WorkPool:
-    """Units hold objects with a `grading_item`; results are lists of Verdicts in the same order."""
+def grading_pool(config: JobConfig, plan: Plan, reward: str | None = None) -> WorkPool:
+    """Units hold objects with a `grading_item`; results are lists of Verdicts in the same order, with what the user's
+    `reward` function gives."""
     limits = GradingLimits(
         deadline_s=config.grading.deadline_s,
         memory_mb=config.grading.memory_mb,
@@ -58,7 +59,7 @@ def grading_pool(config: JobConfig, plan: Plan) -> WorkPool:
     def grade(worker: Any, unit: Unit) -> Any:
         return worker.grade.remote([item.grading_item for item in unit.items])
 
-    transport = RayTransport(GraderActor, (limits,), actor_options(plan.cpus_per_grader, 0), grade)
+    transport = RayTransport(GraderActor, (limits, reward), actor_options(plan.cpus_per_grader, 0), grade)
     return WorkPool("grader", transport, plan.graders, _limits(config.cluster, 1))
 
 

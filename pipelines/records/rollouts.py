@@ -9,7 +9,7 @@ from pipelines.records.journal import SCHEMA_VERSION
 class RolloutRecord:
     """One graded rollout, with all that the learner needs: training can be repeated from these lines alone.
 
-    `step` counts from 0. `reward` is None where grading or generation failed. `sampling_logprobs` are of `token_ids`,
+    `step` counts from 0. `reward` is None where generation, grading or the user's own reward function failed. `sampling_logprobs` are of `token_ids`,
     at the sampling temperature. The rest is as in `Sample`.
     """
 
@@ -27,6 +27,8 @@ class RolloutRecord:
     reason: str
     reward: float | None
     policy_version: int
+    reward_fault: str | None = None
+    """Why the user's own reward function gave none."""
     subject: str | None = None
     level: int | None = None
     unit: str = ""

@@ -17,7 +17,7 @@ from pipelines.dispatch.connect import cluster_address, connected, offered_cpus
 from pipelines.dispatch.fleet import wait
 from pipelines.dispatch.generated import GRADING_UNIT
 from pipelines.dispatch.launch import Errand, generator_pool, grading_pool, learner_pool
-from pipelines.dispatch.loop import events
+from pipelines.dispatch.loop import Wait, events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
@@ -50,9 +50,13 @@ class Crew:
     stop: StopFlag
     incidents: JsonLines
     plan: Plan
+    wait: Wait = wait
+    clock: Callable[[], float] = time.monotonic
     learner_report: LearnerReport | None = None
     _collections: dict[str, Collection] = field(default_factory=dict)
     """By the `problem_id` of their requests."""
+    _weights_dtype: str = ""
+    """Of the generators."""
     _awaited: Collection | None = None
     _answers: dict[str, Any] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -111,7 +115,9 @@ class Crew:
 
     def share_weights(self) -> int:
         """Bring the learner's weights to all generators; returns their version. None takes work before it has them."""
-        published: PublishedWeights = self.learn("publish", self._generator_dtype())
+        if not self.uses_generators:
+            return 0
+        published: PublishedWeights = self.learn("publish", self._weights_dtype)
         self.generators.set_weights(published.reference)
         return published.version
 
@@ -119,7 +125,7 @@ class Crew:
         """Drive everything until `condition()`. Raises Stopped, LearnerLost and FatalError."""
         pools = [self.generators, self.graders, self.learner] if self.uses_generators else [self.learner]
         backlog = 4 * GRADING_UNIT * max(1, self.plan.graders)
-        for event in events(pools, wait, self.stop, max_backlog=backlog, finished=condition):
+        for event in events(pools, self.wait, self.stop, max_backlog=backlog, finished=condition, clock=self.clock):
             self._handle(event)
         if not condition():
             raise Stopped
@@ -162,6 +168,7 @@ class Crew:
             for reason in report.torn:
                 self.console.warn(f"passed over a checkpoint: {reason}")
         if incident.pool == "generator":
+            self._weights_dtype = report.dtype
             places = [known.placement for known in self.generators.reports.values()]
             if shared := shared_gpus(places, self.plan.gpus_per_generator):
                 raise FatalError(f"two actors share a GPU that each should have alone: {', '.join(shared)}")
@@ -176,9 +183,6 @@ class Crew:
         wanted = self._awaited
         return f"{wanted.name}: {len(wanted.requests) - wanted.missing} of {len(wanted.requests)} completions"
 
-    def _generator_dtype(self) -> str:
-        return next(report.dtype for report in self.generators.reports.values())
-
 
 @contextmanager
 def crew_of(
@@ -190,16 +194,19 @@ def crew_of(
     stop: StopFlag,
     incidents: JsonLines,
     *,
+    weights_bytes: int,
+    reward: str | None = None,
     generating: bool = True,
 ) -> Iterator[Crew]:
     """The actors of a run on Ray, for the length of the block.
 
-    A group of `group_size` completions is handed out together, so that its prompt is computed once.
+    A group of `group_size` completions is handed out together, so that its prompt is computed once. `reward` is the
+    user's own, as `module:function`. `weights_bytes` is the size of the model in float32, for the object store.
     Raises Shortfall when the cluster has no room for them, and FatalError when Ray cannot be reached.
     """
     settings = _learner_section(config)
     idle = config.grading.cpus + (settings.cpus if settings.cpus != "auto" else 0)
-    with connected(config.cluster, idle, stop) as cluster:
+    with connected(config.cluster, idle, stop, weights_bytes=weights_bytes) as cluster:
         plan = wait_for_plan(
             lambda: plan_fleet(
                 config.generators, config.grading, config.model.device, read_nodes(), settings, generating=generating
@@ -214,7 +221,7 @@ def crew_of(
         units = units_of(min(group_size, batch_size), batch_size, batch_size)
         crew = Crew(
             generators=generator_pool(config, plan, units, model),
-            graders=grading_pool(config, plan),
+            graders=grading_pool(config, plan, reward),
             new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan)),
             unit_size=units.size,
             console=console,

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.engine.requests import Completion, GenerationRequest, SamplingParams
+from actors.engine.requests import GenerationRequest, SamplingParams
 from actors.learning import Rollout, RolloutGroup
-from grading import Outcome, Verdict
+from grading import Outcome, RewardSettings, Verdict, reward
 from pipelines.dispatch.generated import Generated
 from pipelines.problems import Problem, Prompt, prompt_hash
 from pipelines.records.journal import Journal
@@ -26,6 +26,7 @@ class GroupPlan:
     num_generations: int
     seed: int
     sampling: SamplingParams
+    reward: RewardSettings
 
 
 class Rollouts:
@@ -81,8 +82,16 @@ class Rollouts:
 
     def _record(self, step: int, made: Sequence[tuple[Generated, Verdict]]) -> None:
         self._journal.append(
-            _rollout_record(step, item, verdict, self._problems.prompts[item.problem.id]) for item, verdict in made
+            _rollout_record(step, item, verdict, self._problems.prompts[item.problem.id], self._reward(item, verdict))
+            for item, verdict in made
         )
+
+    def _reward(self, item: Generated, verdict: Verdict) -> float | None:
+        if item.failed:
+            return None
+        limit = self._plan.sampling.max_new_tokens
+        value = reward(verdict, self._plan.reward, num_tokens=len(item.completion.token_ids), max_tokens=limit)
+        return None if math.isnan(value) else value
 
 
 def as_rollout(record: RolloutRecord) -> Rollout:
@@ -102,7 +111,9 @@ def teaches(group: RolloutGroup) -> bool:
     return len({rollout.reward for rollout in group.rollouts if not math.isnan(rollout.reward)}) > 1
 
 
-def _rollout_record(step: int, item: Generated, verdict: Verdict, prompt: Prompt) -> RolloutRecord:
+def _rollout_record(
+    step: int, item: Generated, verdict: Verdict, prompt: Prompt, reward: float | None
+) -> RolloutRecord:
     made, problem, timing = item.completion, item.problem, item.completion.timing
     return RolloutRecord(
         step=step,
@@ -117,7 +128,8 @@ def _rollout_record(step: int, item: Generated, verdict: Verdict, prompt: Prompt
         gold=problem.answer,
         verdict=str(verdict.outcome),
         reason=verdict.reason,
-        reward=_reward(made, verdict),
+        reward=reward,
+        reward_fault=verdict.reward_fault,
         policy_version=made.policy_version,
         subject=problem.subject,
         level=problem.level,
@@ -127,9 +139,3 @@ def _rollout_record(step: int, item: Generated, verdict: Verdict, prompt: Prompt
         first_token_s=round(timing.first_token, 3) if timing else None,
         seconds=round(timing.last_token if timing else item.seconds, 3),
     )
-
-
-def _reward(made: Completion, verdict: Verdict) -> float | None:
-    if made.finish_reason == "error" or verdict.outcome not in _JUDGED:
-        return None
-    return float(verdict.correct)

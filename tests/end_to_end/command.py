@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "pipelines", "eval"]
+COMMAND = [sys.executable, "-m", "pipelines"]
 SAMPLED = ["sampling.temperature=0.2"]
 """The random model's next token then has an entropy of about 1.2 nats, as that of a real one. Over its flat
 distribution at 1.0, rounding that differs between batch shapes would change a token now and then."""
@@ -29,10 +29,15 @@ class Result:
         return json.loads(self.out.splitlines()[-1])
 
 
-def mathlete(*words: str, timeout: float = 240, env: dict[str, str] | None = None) -> Result:
+def mathlete(*words: str, job: str = "eval", timeout: float = 240, env: dict[str, str] | None = None) -> Result:
     start = time.monotonic()
     done = subprocess.run(
-        [*COMMAND, *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})}
+        [*COMMAND, job, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
     )
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
@@ -40,11 +45,12 @@ def mathlete(*words: str, timeout: float = 240, env: dict[str, str] | None = Non
 class Started:
     """A command on its way, in a session of its own as under a terminal, with its output in a file."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, job: str = "eval", journal: str = "samples.jsonl") -> None:
         self.folder = folder
+        self._journal = folder / journal
         self._log = folder.with_suffix(".log").open("w+")
         self.process = subprocess.Popen(
-            [*COMMAND, *words, f"run.dir={folder}"],
+            [*COMMAND, job, *words, f"run.dir={folder}"],
             cwd=ROOT,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -66,8 +72,7 @@ class Started:
         raise AssertionError(f"not within {seconds} s:\n{self.output()}")
 
     def journal_lines(self) -> int:
-        path = self.folder / "samples.jsonl"
-        return path.read_bytes().count(b"\n") if path.exists() else 0
+        return self._journal.read_bytes().count(b"\n") if self._journal.exists() else 0
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         path = self.folder / "events.jsonl"
@@ -76,9 +81,13 @@ class Started:
         whole = path.read_text().rpartition("\n")[0]
         return [event for line in whole.splitlines() if (event := json.loads(line))["kind"] == kind]
 
-    def generator_pids(self) -> list[int]:
-        ready = [event for event in self.events("ready") if event["worker"].startswith("generator")]
+    def pids(self, pool: str) -> list[int]:
+        """Of the workers that were ever ready."""
+        ready = [event for event in self.events("ready") if event["worker"].startswith(pool)]
         return [event["report"]["placement"]["pid"] for event in ready]
+
+    def generator_pids(self) -> list[int]:
+        return self.pids("generator")
 
     def finish(self, seconds: float = 240) -> int:
         return self.process.wait(timeout=seconds)

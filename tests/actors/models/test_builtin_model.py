@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from actors.models import ModelError, ModelSpec, builtin, load_model, load_tokenizer, read_context_length, resolve_model
+from actors.models import (
+    ModelError,
+    ModelSpec,
+    builtin,
+    context_length,
+    load_model,
+    load_tokenizer,
+    read_config,
+    resolve_model,
+)
 from actors.models.builtin import BUILTIN_MODELS, PackagedModel, cache_folder, fetch_builtin, needs_fetching
 
 NAME = "smollm2-135m"
@@ -171,7 +180,7 @@ def test_builtin_model_loads_with_its_facts_and_chat_template() -> None:
     loaded = load_model(ModelSpec(NAME, dtype="float32"))
     assert (loaded.num_parameters, loaded.context_length, loaded.eos_token_ids) == (134_515_008, 8192, {2})
     assert loaded.path == NAME
-    assert read_context_length(NAME) == 8192
+    assert context_length(read_config(NAME)) == 8192
     assert loaded.model.lm_head.weight.data_ptr() == loaded.model.get_input_embeddings().weight.data_ptr()
     prompt = loaded.tokenizer.apply_chat_template(
         [{"role": "user", "content": "2+2?"}], tokenize=False, add_generation_prompt=True

@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from actors.models import (
     ModelError,
     ModelSpec,
+    context_length,
     load_model,
     load_tokenizer,
     read_config,
-    read_context_length,
     resolve_model,
 )
 from actors.models.loading import choose_dtype
@@ -118,7 +118,7 @@ def test_a_path_may_be_relative(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_context_length_is_read_without_loading_weights(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"")
-    assert read_context_length(str(folder)) == 512
+    assert context_length(read_config(str(folder))) == 512
 
 
 def test_hub_ids_pass_through() -> None:
@@ -139,7 +139,7 @@ def test_hub_ids_pass_through() -> None:
 )
 def test_a_folder_without_a_part_is_refused_by_the_parts_name(folder: Path, file: str, text: str) -> None:
     (folder / file).unlink()
-    for attempt in (load_tokenizer, read_context_length, lambda path: load_model(ModelSpec(path))):
+    for attempt in (load_tokenizer, read_config, lambda path: load_model(ModelSpec(path))):
         with pytest.raises(ModelError, match=text):
             attempt(str(folder))
 
