@@ -108,6 +108,8 @@ class Grpo:
         The learner has made `step` updates by now. What begins here is of these weights or newer ones, and is learnt
         from after at most `max_staleness` more.
         """
+        if self._recorded:
+            return self._recorded.groups(step)
         for ahead in range(step, min(step + self._config.max_staleness + 1, self._config.steps)):
             if ahead not in self._begun:
                 self._begun[ahead] = self._rollouts.collection(ahead)
