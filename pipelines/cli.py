@@ -31,7 +31,13 @@ JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig}
 
 Table = Callable[[Mapping[str, Any]], str]
 
-_FILTERS = {"limit": "data.limit", "problem_id": "data.ids", "subject": "data.subjects", "level": "data.levels"}
+_SHORT = {
+    "limit": "data.limit",
+    "problem_id": "data.ids",
+    "subject": "data.subjects",
+    "level": "data.levels",
+    "rollouts_from": "grpo.rollouts_from",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +58,7 @@ def _run(words: list[str]) -> int:
         return grade.run(options, console)
     schema = JOBS[options.job if options.command == "validate" else options.command]
     try:
-        config = load_config(schema, options.config, [*options.overrides, *_filter_overrides(options)])
+        config = load_config(schema, options.config, [*options.overrides, *_short_overrides(options)])
     except ConfigError as error:
         for message in error.messages:
             console.fail(message)
@@ -137,8 +143,8 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _filter_overrides(options: argparse.Namespace) -> list[str]:
-    given = {path: getattr(options, name) for name, path in _FILTERS.items()}
+def _short_overrides(options: argparse.Namespace) -> list[str]:
+    given = {path: getattr(options, name, None) for name, path in _SHORT.items()}
     return [f"{path}={json.dumps(value)}" for path, value in given.items() if value]
 
 
@@ -174,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--quiet", action="store_true", help="no notices and no progress, only warnings and errors"
         )
+        if name == "grpo":
+            command.add_argument(
+                "--rollouts-from",
+                metavar="RUN",
+                help="train from the recorded rollouts of another run; generate nothing",
+            )
         if name == "validate":
             command.add_argument("--job", choices=JOBS, default="eval", help="the command that it is for")
     grade.add_parser(commands)

@@ -188,7 +188,20 @@ def describe(config: GrpoConfig) -> str:
             f"steps       {section.steps}, {section.num_iterations} update(s) each, rollouts at most "
             f"{section.max_staleness} version(s) old",
             f"sampling    {sampling}",
+            f"memory      {_memory(task.subject.approximate_parameters, config)}",
             f"learner     {config.learner_settings()}",
             f"run folder  {run_folder_path(config, 'grpo')}",
         ]
+    )
+
+
+def _memory(parameters: int, config: GrpoConfig) -> str:
+    """Of learner and generators, without activations and KV cache, which depend on the machine."""
+    gib = parameters / 2**30
+    copies = 16 + 4 * (config.loss.beta > 0)
+    learner = gib * (4 if config.lora.rank else copies)
+    return (
+        f"about {parameters / 1e6:.0f} M parameters: learner {learner:.1f} GiB (weights"
+        f"{'' if config.lora.rank else ', gradients and two moments'} in float32), each generator {2 * gib:.1f} GiB in "
+        "bfloat16; beside them activations of learner.token_budget tokens and the KV cache"
     )

@@ -54,7 +54,7 @@ class Worker:
 class Report:
     """Of a generator or a learner that has just started."""
 
-    placement: Placement = Placement("node", "address", 1, ())
+    placement: Placement = field(default_factory=lambda: Placement("node", "address", 1, ()))
     dtype: str = "float32"
     step: int = 0
     checkpoint: str | None = None
