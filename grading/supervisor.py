@@ -111,18 +111,19 @@ class Supervisor:
         Requests are sent ahead of the replies, so that the child need not wait for its parent between two of them. A
         failure is that of the first request without a reply; the ones behind it are sent again.
         """
+        messages = [encode({**request, "key": place}) for place, request in enumerate(requests)]
         replies: list[Reply] = []
         attempts = 0
         with self._lock:
-            flight: deque[int] = deque()  # sizes of the requests that are on their way
-            while len(replies) < len(requests):
+            flight: deque[int] = deque()  # sizes of the messages that are on their way
+            while len(replies) < len(messages):
                 if self._closed:
                     raise ValueError("the process is closed")
                 if self._child is None or (not flight and self._is_worn(0)):
                     self._replace()
                     flight.clear()
                 try:
-                    reply = self._next_reply(requests, len(replies), flight)
+                    reply = self._next_reply(messages, len(replies), flight)
                 except BaseException:  # Ctrl-C: the child would answer the rest to whoever asks next
                     self._kill()
                     raise
@@ -134,21 +135,20 @@ class Supervisor:
                 replies.append(reply)
         return replies
 
-    def _next_reply(self, requests: Sequence[Request], first: int, flight: deque[int]) -> Reply:
-        """The reply to request `first`, after sending as many as may be on their way.
+    def _next_reply(self, messages: Sequence[bytes], first: int, flight: deque[int]) -> Reply:
+        """The reply to message `first`, after sending as many as may be on their way.
 
         A child that fails is ended and not yet replaced, so that a timeout is reported at the deadline.
         """
         assert self._channel is not None
         deadline = time.monotonic() + self.limits.deadline_s
         try:
-            while first + len(flight) < len(requests) and not (flight and self._is_worn(len(flight))):
-                place = first + len(flight)
-                encoded = encode({**requests[place], "key": place})
-                if flight and sum(flight) + len(encoded) > self._window:
+            while first + len(flight) < len(messages) and not (flight and self._is_worn(len(flight))):
+                message = messages[first + len(flight)]
+                if flight and sum(flight) + len(message) > self._window:
                     break
-                self._channel.send_bytes(encoded, deadline)
-                flight.append(len(encoded))
+                self._channel.send_bytes(message, deadline)
+                flight.append(len(message))
             reply = self._receive(deadline)
             if reply.pop("key", None) != first:
                 raise ChannelClosed("a reply to another request")

@@ -1,20 +1,54 @@
-"""`mathlete bench`: what can be measured, its options, and how it ends."""
+"""`mathlete bench`: what can be measured, and how it ends. What belongs to one part is in its module."""
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.bench import work
-from pipelines.bench.contenders import Setup, openvino_version
-from pipelines.bench.machine import machine_facts, usable_cores
-from pipelines.bench.rounds import RowResult, measure_row
-from pipelines.bench.rows import ROWS, Row
+from pipelines.bench import engine, grading
+from pipelines.bench.machine import machine_facts
+from pipelines.bench.part import Prepared, RowText, positive
+from pipelines.bench.rounds import RowResult, measure
 from pipelines.bench.table import result_table
-from pipelines.config import ConfigError, EvalConfig, load_config
+from pipelines.config import ConfigError
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that has peers: its rows, its options, and how rows are made ready by them."""
+
+    help: str
+    rows: Mapping[str, RowText]
+    add_options: Callable[[argparse.ArgumentParser], None]
+    files: Sequence[str]
+    """Options that name a file which must be there."""
+    prepare: Callable[[argparse.Namespace, Sequence[str]], Prepared]
+    packages: Sequence[str]
+    """Whose versions matter."""
+
+
+PARTS = {
+    "engine": Part(
+        "generation",
+        engine.ROWS,
+        engine.add_options,
+        ("openvino_python", "gguf"),
+        engine.prepare,
+        ("torch", "transformers", "openvino-genai"),
+    ),
+    "grading": Part(
+        "verdicts on answers",
+        grading.ROWS,
+        grading.add_options,
+        ("cases", "math_verify_python"),
+        grading.prepare,
+        ("sympy", "ray", "math-verify"),
+    ),
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -23,45 +57,35 @@ def add_parser(commands: Any) -> None:
     kinds = bench.add_subparsers(dest="bench", required=True, metavar="WHAT")
     text = "run this project and what a user would pick instead on the same work, in turn, and print the ratios"
     peers = kinds.add_parser("peers", help=text, description=text)
-    peers.add_argument("part", choices=["engine"], help="engine: generation")
-    peers.add_argument("--list", action="store_true", help="list the rows with what they compare and stop")
-    peers.add_argument(
-        "--row", action="append", metavar="NAME", choices=list(ROWS), help="only this row; may be repeated"
-    )
-    peers.add_argument("--rounds", type=_positive, default=3, metavar="N", help="times that each side runs (default 3)")
-    peers.add_argument(
-        "--problems",
-        type=_positive,
-        default=work.PROBLEMS,
-        metavar="N",
-        help="fewer problems, for a trial (default 128)",
-    )
-    peers.add_argument(
-        "--one-by-one-problems",
-        type=_positive,
-        default=16,
-        metavar="N",
-        help="problems that are run one by one, evenly spread over all (default 16)",
-    )
-    peers.add_argument(
-        "--timeout-s", type=float, default=3600.0, metavar="S", help="a run that takes longer is killed (default 3600)"
-    )
-    peers.add_argument(
-        "--model", default="smollm2-135m", help="folder, hub id or built-in model (default smollm2-135m)"
-    )
-    peers.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default auto)")
-    peers.add_argument("--threads", type=_positive, default=usable_cores(), metavar="N", help="default: all cores")
-    peers.add_argument("--data", default=EvalConfig().data.source, help="as in `mathlete eval` (default MATH-500)")
-    peers.add_argument("--openvino-python", type=Path, metavar="PATH", help="interpreter that has openvino_genai")
-    peers.add_argument("--gguf", type=Path, metavar="FILE", help="the model's GGUF file, for OpenVINO GenAI")
-    peers.add_argument("--json", action="store_true", help="print one JSON document on standard output, nothing else")
-    peers.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
+    parts = peers.add_subparsers(dest="part", required=True, metavar="PART")
+    for name, part in PARTS.items():
+        parser = parts.add_parser(name, help=part.help, description=f"{part.help}: {text}")
+        parser.add_argument("--list", action="store_true", help="list the rows with what they compare and stop")
+        parser.add_argument(
+            "--row", action="append", metavar="NAME", choices=list(part.rows), help="only this row; may be repeated"
+        )
+        parser.add_argument(
+            "--rounds", type=positive, default=3, metavar="N", help="times that each side runs (default 3)"
+        )
+        parser.add_argument(
+            "--timeout-s",
+            type=float,
+            default=3600.0,
+            metavar="S",
+            help="a run that takes longer is killed (default 3600)",
+        )
+        part.add_options(parser)
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON document on standard output, nothing else"
+        )
+        parser.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
 
 
 def run(options: argparse.Namespace, console: Console, command: str) -> int:
     """Measure and print. COMPLETE if no child failed: a missed target or a missing peer is shown, and is no error."""
+    part = PARTS[options.part]
     if options.list:
-        _list()
+        list_rows(part.rows)
         return ExitCode.COMPLETE
     from actors.models import ModelError
     from pipelines.dispatch.signals import Preempted, StopFlag
@@ -69,12 +93,14 @@ def run(options: argparse.Namespace, console: Console, command: str) -> int:
 
     try:
         StopFlag().install(immediate=True)
-        for path in (options.openvino_python, options.gguf):
+        for name in part.files:
+            path: Path | None = getattr(options, name)
             if path is not None and not path.is_file():
                 raise ConfigError([f"{path}: no such file"])
-        setup, supply = _prepare(options)
-        machine = machine_facts(command, options.threads, setup.openvino)
-        results = [measure_row(row, supply, setup, options.rounds, console) for row in _rows(options.row)]
+        names = options.row or [name for name, row in part.rows.items() if not row.optional]
+        ready = part.prepare(options, [name for name in part.rows if name in names])
+        machine = machine_facts(command, ready.threads, ready.peers)
+        results = [measure(trial, options.rounds, options.timeout_s, console) for trial in ready.trials]
     except ConfigError as error:
         return _fail(options, console, "\n".join(error.messages), ExitCode.BAD_CONFIGURATION)
     except (ProblemError, PromptError) as error:
@@ -85,52 +111,25 @@ def run(options: argparse.Namespace, console: Console, command: str) -> int:
         return _fail(options, console, "stopped; nothing of an unfinished row is kept", ExitCode.PREEMPTED)
     code = ExitCode.ERROR if any(result.failed for result in results) else ExitCode.COMPLETE
     if options.json:
-        print(json.dumps({"exit_code": code, **_document(options, machine, results)}), flush=True)
+        print(json.dumps({"exit_code": code, **_document(options, ready, machine, results)}), flush=True)
     else:
-        print(result_table(results, machine), flush=True)
+        print(result_table(results, machine, part.packages), flush=True)
     return code
 
 
-def _prepare(options: argparse.Namespace) -> tuple[Setup, work.Supply]:
-    """The prompts, made once for all, and what every child is told."""
-    from pipelines import task
-
-    settings = {
-        "model.name": options.model,
-        "model.dtype": options.dtype,
-        "data.source": options.data,
-        "data.limit": str(options.problems),
-    }
-    config = load_config(EvalConfig, None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
-    prepared = task.prepare(config)
-    setup = Setup(
-        prepared.model,
-        options.threads,
-        options.timeout_s,
-        options.openvino_python,
-        openvino_version(options.openvino_python),
-        options.gguf,
-    )
-    prompts = tuple(tuple(prompt.token_ids) for prompt in prepared.prompts.values())
-    return setup, work.Supply(prompts, prepared.context_length, options.one_by_one_problems)
-
-
-def _rows(names: Sequence[str] | None) -> list[Row]:
-    return [row for row in ROWS.values() if (row.name in names if names else not row.optional)]
-
-
-def _list() -> None:
-    width = max(map(len, ROWS))
-    for row in ROWS.values():
+def list_rows(rows: Mapping[str, RowText]) -> None:
+    """Print what the rows compare."""
+    width = max(map(len, rows))
+    for row in rows.values():
         asked = " (only with --row)" if row.optional else ""
         print(f"{row.name:<{width}}  {row.compares}{asked}")
 
 
-def _document(options: argparse.Namespace, machine: dict[str, Any], results: Sequence[RowResult]) -> dict[str, Any]:
+def _document(
+    options: argparse.Namespace, ready: Prepared, machine: dict[str, Any], results: Sequence[RowResult]
+) -> dict[str, Any]:
     return {
-        "model": options.model,
-        "dtype": options.dtype,
-        "data": options.data,
+        **ready.facts,
         "rounds": options.rounds,
         "machine": machine,
         "rows": [result.as_json() for result in results],
@@ -142,10 +141,3 @@ def _fail(options: argparse.Namespace, console: Console, message: str, code: int
     if options.json:
         print(json.dumps({"exit_code": code, "error": message}), flush=True)
     return code
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number

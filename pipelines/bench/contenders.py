@@ -1,6 +1,5 @@
 """Who is compared, and how each is started."""
 
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,8 +9,6 @@ from typing import Any
 from actors.models import ModelSpec
 from pipelines.bench import children
 from pipelines.bench.work import Work
-
-PROBE_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,6 @@ class Setup:
 
     model: ModelSpec
     threads: int
-    timeout_s: float
     openvino_python: Path | None = None
     openvino: str | None = None
     """Version of OpenVINO GenAI in that interpreter."""
@@ -77,12 +73,3 @@ class Setup:
             "OpenVINO GenAI lives in an environment of its own: `python -m venv ov && ov/bin/pip install "
             "openvino-genai`, then --openvino-python ov/bin/python --gguf FILE"
         )
-
-
-def openvino_version(python: Path | None) -> str | None:
-    """Version of OpenVINO GenAI in this interpreter; None if it is not there."""
-    if python is None:
-        return None
-    code = "import openvino_genai; print(openvino_genai.__version__)"
-    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
-    return done.stdout.strip() if done.returncode == 0 else None

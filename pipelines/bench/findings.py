@@ -32,6 +32,8 @@ class Finding:
     at_most: bool = False
     """Whether `target` is an upper bound of the ratio; else a lower one."""
     details: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What stands below the table."""
 
     @property
     def held(self) -> bool | None:
@@ -46,13 +48,13 @@ class Finding:
 
 def speed(ours: Runs, peer: Runs, target: float | None) -> Finding:
     """Useful tokens a second, ours to the peer's."""
-    return _compare("speed", "tok/s", [run.tokens_per_s for run in ours], [run.tokens_per_s for run in peer], target)
+    return compare("speed", "tok/s", [run.tokens_per_s for run in ours], [run.tokens_per_s for run in peer], target)
 
 
 def first_token(ours: Runs, peer: Runs, target: float | None) -> Finding:
     """Time until all have their first token, the peer's to ours."""
     one, other = ([1000 * run.first_token_s for run in runs if run.first_token_s is not None] for runs in (ours, peer))
-    return _compare("time to first token", "ms", one, other, target, less_is_better=True)
+    return compare("time to first token", "ms", one, other, target, less_is_better=True)
 
 
 def share_of_ideal(ours: Runs, static: Runs, batch_size: int, target: float) -> Finding:
@@ -90,6 +92,7 @@ def growth(ours: Runs, rows: int, target: float) -> Finding:
     single = [_growth(run.steps, rows) for run in ours]
     ratios = [one / line for one, line, _ in single]
     details = {"ms_a_token_by_context": curve, "rows": rows}
+    note = "ms a token by context: " + ", ".join(f"{point}: {ms:.3g}" for point, ms in curve.items())
     return Finding(
         "time a token at the longest context",
         "ms",
@@ -101,6 +104,7 @@ def growth(ours: Runs, rows: int, target: float) -> Finding:
         target,
         at_most=True,
         details=details,
+        notes=(note,),
     )
 
 
@@ -117,7 +121,7 @@ def _growth(steps: Sequence[tuple[float, float]], rows: int) -> tuple[float, flo
     return curve[points[-1]], start + slope * points[-1], curve
 
 
-def _compare(
+def compare(
     what: str,
     unit: str,
     ours: Sequence[float],
@@ -125,10 +129,13 @@ def _compare(
     target: float | None,
     *,
     less_is_better: bool = False,
+    notes: tuple[str, ...] = (),
 ) -> Finding:
+    """The better side's median over the other's; one value a round."""
+
     def ratio(one: float, other: float) -> float:
         return other / one if less_is_better else one / other
 
     single = [ratio(one, other) for one, other in zip(ours, peer, strict=True)]
     middle = median(ours), median(peer)
-    return Finding(what, unit, *middle, ratio(*middle), min(single), max(single), target)
+    return Finding(what, unit, *middle, ratio(*middle), min(single), max(single), target, notes=notes)

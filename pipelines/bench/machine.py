@@ -2,17 +2,21 @@
 
 import os
 import platform
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipelines.records.provenance import provenance
 
+PROBE_TIMEOUT_S = 120.0
 
-def machine_facts(command: str, threads: int, openvino: str | None) -> dict[str, Any]:
-    """Processor, cores that this process may use, memory in bytes, threads, and the versions of all that took part."""
+
+def machine_facts(command: str, threads: int, peers: Mapping[str, str | None]) -> dict[str, Any]:
+    """Processor, cores that this process may use, memory in bytes, threads, and the versions of all that took part, those
+    of `peers` in other interpreters included."""
     facts = provenance(command)
-    if openvino is not None:
-        facts["versions"]["openvino-genai"] = openvino
+    facts["versions"] |= {name: version for name, version in peers.items() if version is not None}
     return {
         **facts,
         "processor": _processor(),
@@ -26,6 +30,15 @@ def machine_facts(command: str, threads: int, openvino: str | None) -> dict[str,
 def usable_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0))
+
+
+def version_in(python: Path | None, module: str, package: str) -> str | None:
+    """Version of `package` for this interpreter; None where `module` cannot be imported."""
+    if python is None:
+        return None
+    code = f"import {module}, importlib.metadata; print(importlib.metadata.version({package!r}))"
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _processor() -> str:

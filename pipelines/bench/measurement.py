@@ -46,6 +46,9 @@ class Measurement:
     def tokens_per_s(self) -> float:
         return self.useful_tokens / self.seconds
 
+    def __str__(self) -> str:
+        return f"{self.useful_tokens} tokens in {self.seconds:.3g} s, {self.tokens_per_s:.4g} tokens/s"
+
     def as_json(self) -> dict[str, Any]:
         """For a result file: without the single steps."""
         return {

@@ -9,24 +9,22 @@ from pipelines.bench.rounds import RowResult
 HEADS = ("row", "what", "ours", "peer", "ratio", "range", "target", "")
 
 
-def result_table(results: Sequence[RowResult], machine: Mapping[str, Any]) -> str:
-    """A line a finding, and below it what is to be known of each row."""
+def result_table(results: Sequence[RowResult], machine: Mapping[str, Any], packages: Sequence[str]) -> str:
+    """A line a finding, and below it what is to be known of each row, and the versions of `packages`."""
     lines = [HEADS, *(line for result in results for line in _lines(result))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    notes = [f"{result.row.name}: {note}" for result in results for note in _notes(result)]
+    notes = [f"{result.trial.name}: {note}" for result in results for note in _notes(result)]
     versions = machine["versions"]
-    peers = ", ".join(
-        f"{name} {versions[name]}" for name in ("torch", "transformers", "openvino-genai") if name in versions
-    )
-    where = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads; {peers}"
+    took_part = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads; {took_part}"
     return "\n".join([*table, "", *notes, *([""] if notes else []), where])
 
 
 def _lines(result: RowResult) -> list[tuple[str, ...]]:
     if not result.findings:
-        return [(result.row.name, *[""] * (len(HEADS) - 2), "failed" if result.failed else "not measured")]
-    return [(result.row.name, *_cells(finding), _verdict(finding, result)) for finding in result.findings]
+        return [(result.trial.name, *[""] * (len(HEADS) - 2), "failed" if result.failed else "not measured")]
+    return [(result.trial.name, *_cells(finding), _verdict(finding, result)) for finding in result.findings]
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
@@ -44,18 +42,15 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 def _verdict(finding: Finding, result: RowResult) -> str:
     if finding.held is None:
         return ""
-    return ("held" if finding.held else "missed") + (" *" if result.less else "")
+    return ("held" if finding.held else "missed") + (" *" if result.trial.less else "")
 
 
 def _notes(result: RowResult) -> list[str]:
-    notes = [result.row.compares]
-    if result.less:
-        notes.append(f"* not the full row: {result.less}")
-    if result.missing:
-        notes.append(f"not measured: {result.missing}")
+    notes = [result.trial.compares]
+    if result.trial.less:
+        notes.append(f"* not the full row: {result.trial.less}")
+    if result.trial.missing:
+        notes.append(f"not measured: {result.trial.missing}")
     if result.failed:
         notes.append(f"failed: {result.failed.splitlines()[0]}")
-    for finding in result.findings:
-        if curve := finding.details.get("ms_a_token_by_context"):
-            notes.append("ms a token by context: " + ", ".join(f"{point}: {ms:.3g}" for point, ms in curve.items()))
-    return notes
+    return notes + [note for finding in result.findings for note in finding.notes]

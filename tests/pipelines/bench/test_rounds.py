@@ -10,9 +10,10 @@ import pytest
 
 from actors.models import ModelSpec
 from pipelines.bench import command, work
-from pipelines.bench.contenders import OPENVINO, OURS, Contender, Setup, openvino_version
-from pipelines.bench.machine import machine_facts
-from pipelines.bench.rounds import RowResult, measure_row
+from pipelines.bench.contenders import OPENVINO, OURS, Contender, Setup
+from pipelines.bench.engine import trial
+from pipelines.bench.machine import machine_facts, version_in
+from pipelines.bench.rounds import RowResult, measure
 from pipelines.bench.rows import ROWS, Row
 from pipelines.bench.table import result_table
 from pipelines.bench.work import Supply, rotations, spread
@@ -51,12 +52,16 @@ class ScriptedSetup(Setup):
 
 def scripted(tmp_path: Path, **seconds: str) -> ScriptedSetup:
     by_name = tuple((name.replace("_", " "), tuple(times.split())) for name, times in seconds.items())
-    return ScriptedSetup(ModelSpec("nowhere"), 1, 30.0, log=tmp_path / "log", seconds=by_name)
+    return ScriptedSetup(ModelSpec("nowhere"), 1, log=tmp_path / "log", seconds=by_name)
 
 
 def measured(name: str, setup: Setup, rounds: int = 3, supply: Supply = SUPPLY) -> tuple[RowResult, str]:
     stream = io.StringIO()
-    return measure_row(ROWS[name], supply, setup, rounds, Console(stream)), stream.getvalue()
+    return measure(trial(ROWS[name], supply, setup), rounds, 30.0, Console(stream)), stream.getvalue()
+
+
+def table(result: RowResult) -> str:
+    return result_table([result], machine_facts("mathlete", 1, {}), ["torch"])
 
 
 def test_all_sides_of_a_row_are_told_the_same_ids_and_run_in_turn(tmp_path: Path) -> None:
@@ -90,7 +95,7 @@ def test_the_ratio_is_of_medians_over_the_rounds(tmp_path: Path) -> None:
     (found,) = result.findings
     assert found.ratio == pytest.approx(8 / 2)
     assert (found.low, found.high) == (pytest.approx(6 / 4), pytest.approx(8 / 1))
-    assert found.held and not result.less
+    assert found.held and not result.trial.less
     assert [run["seconds"] for run in result.as_json()["runs"]["ours"]] == [1, 4, 2]
 
 
@@ -98,14 +103,15 @@ def test_a_peer_that_is_not_there_is_named_with_what_to_install(tmp_path: Path) 
     setup = scripted(tmp_path, ours="1 1 1")
     result, said = measured("uniform-openvino", setup)
     assert not setup.log.exists(), "half of a row says nothing"
-    for text in (said, result_table([result], machine_facts("mathlete", 1, None)), result.as_json()["missing"]):
+    for text in (said, table(result), result.as_json()["missing"]):
         assert "pip install openvino-genai" in text and "--openvino-python" in text
 
 
 def test_an_interpreter_without_openvino_is_named() -> None:
     here = Path(sys.executable)
-    assert openvino_version(here) is None
-    setup = Setup(ModelSpec("x"), 1, 1.0, openvino_python=here, openvino=None, gguf=Path("x.gguf"))
+    assert version_in(here, "openvino_genai", "openvino-genai") is None
+    assert version_in(here, "json", "pytest") == pytest.__version__
+    setup = Setup(ModelSpec("x"), 1, openvino_python=here, openvino=None, gguf=Path("x.gguf"))
     assert str(here) in (setup.missing(OPENVINO) or "")
     assert "--gguf" in (replace(setup, openvino="1", gguf=None).missing(OPENVINO) or "")
     assert replace(setup, openvino="1").missing(OPENVINO) is None
@@ -116,20 +122,18 @@ def test_a_child_that_fails_ends_its_row_and_is_named_with_its_last_words(tmp_pa
     assert result.failed is not None and not result.findings
     for text in (said, result.failed):
         assert "transformers generate, round 2: ended with exit code 1" in text and "it broke" in text
-    table = result_table([result], machine_facts("mathlete", 1, None))
-    assert "failed: transformers generate, round 2" in table
+    assert "failed: transformers generate, round 2" in table(result)
 
 
 def test_less_than_the_full_row_is_marked(tmp_path: Path) -> None:
     supply = replace(SUPPLY, prompts=SUPPLY.prompts[:3])
     result, _ = measured("uniform-generate", scripted(tmp_path, ours="1", transformers_generate="2"), 1, supply)
-    table = result_table([result], machine_facts("mathlete", 1, None))
-    assert "held *" in table and "3 of 64 prompts" in table
+    assert "held *" in table(result) and "3 of 64 prompts" in table(result)
 
 
 def test_a_context_that_is_too_short_leaves_the_other_rows_alone(tmp_path: Path) -> None:
     result, said = measured("growth", scripted(tmp_path, ours="1"), 1, replace(SUPPLY, context_length=200))
-    assert result.missing is not None and "context of 200 tokens" in said
+    assert result.trial.missing is not None and "context of 200 tokens" in said
 
 
 def test_problems_one_by_one_are_evenly_spread() -> None:
@@ -151,7 +155,7 @@ def test_new_tokens_end_with_the_models_context() -> None:
 
 
 def test_foreign_children_run_by_path_and_import_nothing_of_the_project() -> None:
-    setup = Setup(ModelSpec("x"), 1, 1.0, openvino_python=Path("ov/bin/python"))
+    setup = Setup(ModelSpec("x"), 1, openvino_python=Path("ov/bin/python"))
     python, script, spec = setup.command(OPENVINO, Path("spec.json"))
     assert (python, spec) == ("ov/bin/python", "spec.json")
     assert not {"pipelines", "actors"} & {word.split(".")[0] for word in Path(script).read_text().split()}
@@ -159,6 +163,6 @@ def test_foreign_children_run_by_path_and_import_nothing_of_the_project() -> Non
 
 
 def test_the_list_names_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    command._list()
+    command.list_rows(ROWS)
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()] == list(ROWS)
