@@ -44,7 +44,7 @@ PARTS = {
         "verdicts on answers",
         grading.ROWS,
         grading.add_options,
-        ("cases", "math_verify_python"),
+        ("cases", "hostile", "math_verify_python"),
         grading.prepare,
         ("sympy", "ray", "math-verify"),
     ),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ INSTALL = "pip install 'math-verify[antlr4_13_2]'"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An answer, the gold answer, and whether they are `equal`."""
+    """An answer, the gold answer, and whether they are `equal`; None for one that is there to do harm."""
 
     answer: str
     gold: str
-    equal: bool
+    equal: bool | None
 
     @property
     def texts(self) -> list[str]:
@@ -36,7 +37,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class GradingRun:
-    """What one run gave: `seconds` for all pairs, and how many verdicts were right or which way they were wrong."""
+    """What one run gave: `seconds` for all, the number of harmless `pairs`, and how many of their verdicts were right or
+    which way they were wrong."""
 
     pairs: int
     seconds: float
@@ -49,9 +51,10 @@ class GradingRun:
     @classmethod
     def read(cls, pairs: Sequence[Pair], found: Mapping[str, Any]) -> "GradingRun":
         """From what a child printed: a verdict for each of `pairs`, in order."""
-        verdicts = [(said, pair.equal) for said, pair in zip(found["correct"], pairs, strict=True)]
+        said_and_true = zip(found["correct"], (pair.equal for pair in pairs), strict=True)
+        verdicts = [(said, equal) for said, equal in said_and_true if equal is not None]
         return cls(
-            len(pairs),
+            len(verdicts),
             found["seconds"],
             right=sum(said == equal for said, equal in verdicts),
             false_positives=sum(said and not equal for said, equal in verdicts),
@@ -87,10 +90,11 @@ class GradingRun:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What rows are made of. `cases` is None without a file of them."""
+    """What rows are made of. `cases` and `hostile` are None without a file of them."""
 
     golds: Sequence[str]
     cases: Sequence[Pair] | None
+    hostile: Sequence[Pair] | None
     math_verify_python: Path | None
     math_verify: str | None
     passes: int
@@ -130,23 +134,27 @@ def two_workers(row: Row, supply: Supply, target: float) -> Trial:
         return Trial(row.name, row.compares, missing=_NO_CASES)
     if usable_cores() < 2:
         return Trial(row.name, row.compares, missing="it takes two cores")
-    pairs = [
-        Pair(pair.answer + "\\;" * number, pair.gold, pair.equal)
-        for number in range(supply.passes)
-        for pair in supply.cases
-    ]
-    read = partial(GradingRun.read, pairs)
-    entrants = [
-        Entrant(
-            label,
-            {"pairs": [pair.texts for pair in pairs], "workers": count},
-            _ours("ours_pool"),
-            read,
-        )
-        for label, count in (("two workers", 2), ("one worker", 1))
-    ]
+    pairs = respelled(supply.cases, supply.passes)
+    entrants = [_pool("two workers", pairs, 2), _pool("one worker", pairs, 1)]
     labels = [entrant.label for entrant in entrants]
     return Trial(row.name, row.compares, entrants, partial(_speed, labels=labels, target=target))
+
+
+def among_hostile(row: Row, supply: Supply, target: float) -> Trial:
+    """The cases through one worker of the pool, with a hostile answer behind every ten of them and without."""
+    if supply.cases is None or supply.hostile is None:
+        return Trial(row.name, row.compares, missing=_NO_HOSTILE)
+    pairs = respelled(supply.cases, supply.passes)
+    harm = cycle(supply.hostile)
+    mixed = [each for place, pair in enumerate(pairs, 1) for each in ([pair] if place % 10 else [pair, next(harm)])]
+    entrants = [_pool("among hostile", mixed, 1), _pool("alone", pairs, 1)]
+    labels = [entrant.label for entrant in entrants]
+    return Trial(row.name, row.compares, entrants, partial(_speed, labels=labels, target=target))
+
+
+def respelled(pairs: Sequence[Pair], passes: int) -> list[Pair]:
+    """All pairs so many times, each time spelled differently, since verdicts are remembered."""
+    return [Pair(pair.answer + "\\;" * number, pair.gold, pair.equal) for number in range(passes) for pair in pairs]
 
 
 ROWS: Mapping[str, Row] = {
@@ -169,6 +177,11 @@ ROWS: Mapping[str, Row] = {
             "the same pairs in many spellings: a pool of two grading actors on Ray against a pool of one",
             lambda row, supply: two_workers(row, supply, 1.7),
         ),
+        Row(
+            "hostile",
+            "the same pairs with a hostile answer behind every ten of them against the pairs alone: a pool of one",
+            lambda row, supply: among_hostile(row, supply, 0.5),
+        ),
     )
 }
 
@@ -181,19 +194,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSONL with `pred`, `gold`, `equal` (whether they are) and, if you like, `disputed` (then it is left out)",
     )
-    parser.add_argument("--data", default=EvalConfig().data.source, help="as in `mathlete eval` (default MATH-500)")
     parser.add_argument(
-        "--passes", type=positive, default=60, metavar="N", help="two-workers: over all cases (default 60)"
+        "--hostile", type=Path, metavar="FILE", help="JSONL with `pred` and `gold`, where `pred` is made to do harm"
     )
+    parser.add_argument("--data", default=EvalConfig().data.source, help="as in `mathlete eval` (default MATH-500)")
+    parser.add_argument("--passes", type=positive, default=60, metavar="N", help="pools: over all cases (default 60)")
     parser.add_argument("--math-verify-python", type=Path, metavar="PATH", help="interpreter that has math_verify")
 
 
 def prepare(options: argparse.Namespace, names: Sequence[str]) -> Prepared:
     """The pairs, read once for all. Raises ConfigError and ProblemError."""
-    cases = None if options.cases is None else read_cases(options.cases)
+    cases = None if options.cases is None else read_pairs(options.cases)
+    hostile = None if options.hostile is None else read_pairs(options.hostile, hostile=True)
     golds = [problem.answer for problem in load_problems(DataSource(options.data))] if "golds" in names else []
     version = version_in(options.math_verify_python, "math_verify", "math-verify")
-    supply = Supply(golds, cases, options.math_verify_python, version, options.passes)
+    supply = Supply(golds, cases, hostile, options.math_verify_python, version, options.passes)
     return Prepared(
         [ROWS[name].make(ROWS[name], supply) for name in names],
         threads=1,
@@ -202,16 +217,18 @@ def prepare(options: argparse.Namespace, names: Sequence[str]) -> Prepared:
     )
 
 
-def read_cases(path: Path) -> list[Pair]:
+def read_pairs(path: Path, *, hostile: bool = False) -> list[Pair]:
     """The undisputed pairs of a JSONL file. Raises ConfigError for a line that is no pair."""
     pairs = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            if not row.get("disputed"):
-                pairs.append(Pair(str(row["pred"]), str(row["gold"]), bool(row["equal"])))
-        except (ValueError, KeyError, AttributeError) as error:
-            raise ConfigError([f"{path}, line {number}: no object with pred, gold and equal"]) from error
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                if not row.get("disputed"):
+                    pairs.append(Pair(str(row["pred"]), str(row["gold"]), None if hostile else bool(row["equal"])))
+            except (ValueError, KeyError, AttributeError) as error:
+                wanted = "pred and gold" if hostile else "pred, gold and equal"
+                raise ConfigError([f"{path}, line {number}: no object with {wanted}"]) from error
     if not pairs:
         raise ConfigError([f"{path}: no pairs"])
     return pairs
@@ -223,11 +240,17 @@ def _speed(runs: Sequence[Sequence[GradingRun]], labels: Sequence[str], target: 
     return [compare("speed", "pairs/s", ours, peer, target, notes=notes)]
 
 
+def _pool(label: str, pairs: Sequence[Pair], workers: int) -> Entrant:
+    spec = {"pairs": [pair.texts for pair in pairs], "workers": workers}
+    return Entrant(label, spec, _ours("ours_pool"), partial(GradingRun.read, pairs))
+
+
 def _ours(script: str) -> Callable[[Path], list[str]]:
     return lambda file: [sys.executable, "-m", f"{children.__name__}.{script}", str(file)]
 
 
 _NO_CASES = "it takes a file of pairs: --cases FILE"
+_NO_HOSTILE = "it takes a file of pairs and one of hostile answers: --cases FILE --hostile FILE"
 
 
 def _no_math_verify(python: Path | None) -> str:

@@ -10,19 +10,20 @@ from pathlib import Path
 import pytest
 
 from pipelines.bench.child import run_child
-from pipelines.bench.grading import ROWS, GradingRun, Pair, Supply, read_cases
+from pipelines.bench.grading import ROWS, GradingRun, Pair, Supply, read_pairs
 from pipelines.bench.rounds import Trial
 from pipelines.config import ConfigError
 
 CASES = [Pair(r"\frac12", "0.5", True), Pair("3", "4", False), Pair("(x+1)^2", "x^2+2x+1", True)]
-SUPPLY = Supply(["7", r"\frac{1}{2}"], CASES, Path("mv/bin/python"), "0.9", passes=3)
+HOSTILE = [Pair(r"10^{10^{10}}", "10", None)]
+SUPPLY = Supply(["7", r"\frac{1}{2}"], CASES, HOSTILE, Path("mv/bin/python"), "0.9", passes=3)
 
 
 def made(name: str, supply: Supply = SUPPLY) -> Trial:
     return ROWS[name].make(ROWS[name], supply)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ["cases", "golds", "two-workers"])
 def test_both_sides_of_a_row_get_the_same_pairs(name: str) -> None:
     ours, peer = made(name).entrants
     assert ours.spec["pairs"] == peer.spec["pairs"]
@@ -33,12 +34,24 @@ def test_no_pair_of_the_pool_is_the_same_as_another() -> None:
     assert len(set(pairs)) == len(pairs) == 3 * len(CASES)
 
 
+def test_every_tenth_pair_is_followed_by_a_hostile_one_which_does_not_count() -> None:
+    supply = Supply([], CASES, HOSTILE, None, None, passes=10)
+    mixed, alone = made("hostile", supply).entrants
+    harmful = [place for place, pair in enumerate(mixed.spec["pairs"]) if pair == HOSTILE[0].texts]
+    assert harmful == [10, 21, 32]
+    assert [pair for pair in mixed.spec["pairs"] if pair != HOSTILE[0].texts] == alone.spec["pairs"]
+    run = mixed.read({"correct": [True] * 33, "seconds": 1.0})
+    assert isinstance(run, GradingRun)
+    assert (run.pairs, run.right, run.false_positives) == (30, 20, 10)
+
+
 def test_what_is_missing_is_named_with_what_to_do() -> None:
-    nobody = Supply([], None, None, None, passes=1)
+    elsewhere = Supply([], CASES, None, Path("mv/bin/python"), None, passes=1)
+    nobody = Supply([], None, None, None, None, passes=1)
+    assert "--hostile FILE" in (made("hostile", elsewhere).missing or "")
     for name in ("cases", "two-workers"):
         assert "--cases FILE" in (made(name, nobody).missing or "")
     assert "math-verify" in (made("golds", nobody).missing or "")
-    elsewhere = Supply([], CASES, Path("mv/bin/python"), None, passes=1)
     assert "mv/bin/python -m pip install" in (made("cases", elsewhere).missing or "")
 
 
@@ -93,11 +106,11 @@ def test_disputed_cases_are_left_out_and_a_line_that_is_no_pair_is_named(tmp_pat
     path = tmp_path / "cases.jsonl"
     rows = [{"pred": "1", "gold": "1", "equal": True}, {"pred": "1", "gold": "2", "equal": True, "disputed": True}]
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    assert read_cases(path) == [Pair("1", "1", True)]
+    assert read_pairs(path) == [Pair("1", "1", True)]
     for line in ("{", "[]", '{"pred": "1"}'):
         path.write_text(f"{json.dumps(rows[0])}\n{line}")
         with pytest.raises(ConfigError, match=r"cases\.jsonl, line 2"):
-            read_cases(path)
+            read_pairs(path)
 
 
 def test_the_command_names_what_is_missing_and_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
