@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.bench import engine, grading
+from pipelines.bench import engine, grading, grpo
 from pipelines.bench.machine import machine_facts
 from pipelines.bench.part import Prepared, RowText, positive
 from pipelines.bench.rounds import RowResult, measure
@@ -47,6 +47,14 @@ PARTS = {
         ("cases", "hostile", "math_verify_python"),
         grading.prepare,
         ("sympy", "ray", "math-verify"),
+    ),
+    "grpo": Part(
+        "training steps",
+        grpo.ROWS,
+        grpo.add_options,
+        ("trl_python",),
+        grpo.prepare,
+        ("torch", "transformers", "ray", "trl"),
     ),
 }
 
