@@ -129,10 +129,13 @@ def _read_override(schema: type[Section], override: str, settings: _Settings) ->
     except yaml.YAMLError:
         value = text
     path = tuple(name.split("."))
-    section = schema
+    section: type[Section] | None = schema
     for key in path:
-        section = _section(section, key)  # type: ignore[assignment]
-    settings.put(_expand(section, path), value, "command line")
+        section = _section(section, key)
+    path = _expand(section, path)
+    if _takes_text(schema, path) and not isinstance(value, str):
+        value = text  # `{problem}` is a text here, and a mapping in YAML
+    settings.put(path, value, "command line")
     return []
 
 
@@ -141,6 +144,14 @@ def _section(schema: type[Section] | None, key: str) -> type[Section] | None:
     known = schema.model_fields.get(key) if schema is not None else None
     kind = known.annotation if known is not None else None
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def _takes_text(schema: type[Section], path: tuple[str, ...]) -> bool:
+    section: type[Section] | None = schema
+    for key in path[:-1]:
+        section = _section(section, key)
+    known = section.model_fields.get(path[-1]) if section is not None else None
+    return known is not None and known.annotation is str
 
 
 def _expand(section: type[Section] | None, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -99,6 +99,8 @@ class Course:
         self._done = report.step
         for lines in self._lines:
             lines.rewind(report.step)
+        if self._held_out:
+            self._held_out.forget_after(report.step)
         self._scores = {row["step"]: row["accuracy"] for row in self._evaluations.rows()}
         if report.step:
             self.console.say(f"going on from {report.checkpoint}: {report.step} of {self._steps} steps are done")
@@ -148,9 +150,14 @@ class Course:
         if self.complete:
             return last, ExitCode.COMPLETE
         finished = self._done == self._steps
+        code = ExitCode.COMPLETE if finished else ExitCode.PREEMPTED
         rows = [row for row in self.metrics.rows() if "time/step" in row]
         evaluations = self._evaluations.rows()
         best = max(evaluations, key=lambda row: row["accuracy"], default=None)
+        faults = [row.get("grading/timeout_frac", 0.0) + row.get("grading/error_frac", 0.0) for row in rows]
+        fault_share = sum(faults) / len(faults) if faults else 0.0
+        if finished and fault_share > self._config.run.max_error_share:
+            code = ExitCode.ABOVE_ERROR_THRESHOLD
         summary = {
             "status": "complete" if finished else "preempted" if self.stop() else "unfinished",
             "model": self._config.model.name,
@@ -162,6 +169,7 @@ class Course:
             "evaluations": [{key: row[key] for key in ("step", "accuracy", "interval_95", "n")} for row in evaluations],
             "best_step": best["step"] if best else None,
             "time": phase_means(rows),
+            "fault_share": fault_share,
             "tokens": sum(row.get("tokens/generated", 0) for row in rows),
             "checkpoints": sorted(path.name for path in (self._folder.path / "checkpoints").glob("step_*")),
             "run_dir": str(self._folder.path),
@@ -169,7 +177,7 @@ class Course:
             "provenance": self._origin,
         }
         self._folder.write_json(self._folder.summary_path, summary)
-        return summary, ExitCode.COMPLETE if finished else ExitCode.PREEMPTED
+        return summary, code
 
 
 def phase_means(rows: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -35,6 +35,12 @@ class HeldOut:
         finally:
             journal.close()
 
+    def forget_after(self, step: int) -> None:
+        """Delete evaluations of later weights than those of `step`: they will be others, if only by rounding."""
+        for path in self._folder.glob("step_*.jsonl"):
+            if int(path.stem.removeprefix("step_")) > step:
+                path.unlink()
+
     def _collection(self, step: int, journal: Journal[Sample]) -> Collection:
         names = {f"evaluation-{step}/{problem.id}": problem for problem in self._problems.problems}
         requests = [

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config import ConfigError, EvalConfig, describe_settings, dump_config, load_config, result_settings
+from pipelines.config import (
+    ConfigError,
+    EvalConfig,
+    GrpoConfig,
+    describe_settings,
+    dump_config,
+    load_config,
+    result_settings,
+)
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 
@@ -55,7 +63,7 @@ def test_a_single_value_may_stand_for_a_list() -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_every_shipped_configuration_loads(path: Path) -> None:
-    load_config(EvalConfig, str(path))
+    load_config(GrpoConfig if path.stem.startswith("grpo") else EvalConfig, str(path))
 
 
 def test_a_printed_configuration_loads_as_itself(tmp_path: Path) -> None:
@@ -162,3 +170,8 @@ def test_every_setting_has_a_help_text() -> None:
     lines = describe_settings(EvalConfig)
     assert any(line.strip().startswith("sampling.temperature=0.0") for line in lines)
     assert all(len(line.split("  ")) >= 4 and line.split("  ")[3] for line in lines)
+
+
+def test_an_override_of_a_text_is_taken_as_it_stands() -> None:
+    config = load_config(EvalConfig, None, ["prompt.template={problem}", "model=007"])
+    assert (config.prompt.template, config.model.name) == ("{problem}", "007")
