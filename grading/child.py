@@ -38,14 +38,13 @@ Judge = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def judge(request: dict[str, Any]) -> dict[str, Any]:
-    """Answers one request: a verdict on a completion, or the vote over several answers."""
+    """Answers one request: a verdict on a completion, or which of several answers are equivalent."""
     # Here and not above: the limits hold before sympy is loaded, and a fault while loading is reported.
     from grading.grade import grade
-    from grading.vote import majority_vote
+    from grading.vote import equivalence_classes
 
     if "answers" in request:
-        answer, share = majority_vote(request["answers"])
-        return {"answer": answer, "share": share}
+        return {"classes": equivalence_classes(request["answers"])}
     verdict = grade(request["completion"], request["gold"], lenient=request["lenient"])
     return {
         "outcome": verdict.outcome.value,

@@ -55,10 +55,6 @@ class Grader:
             for verdict, given in zip(verdicts, rewards, strict=True)
         ]
 
-    def vote(self, answers: Sequence[str | None]) -> tuple[str | None, float] | None:
-        """The majority answer and its share of all completions; None where voting times out."""
-        return self._process.vote(answers)
-
     def report(self) -> dict[str, Any]:
         """Process ids, node and what `progress` counts."""
         return {

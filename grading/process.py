@@ -60,11 +60,12 @@ class GradingProcess:
         ]
         return [verdict(reply) for reply in self.supervisor.replies(requests)]
 
-    def vote(self, answers: Sequence[str | None]) -> tuple[str | None, float] | None:
-        """`majority_vote` in the child; None where it times out or fails."""
+    def equivalence_classes(self, answers: Sequence[str | None]) -> list[tuple[int, ...]] | None:
+        """`vote.equivalence_classes` in the child, with `deadline_s` for all of them together; None where that times out or
+        fails. Raises as `grade_batch`."""
         request = {"answers": [answer and answer[:MAX_CHARACTERS] for answer in answers]}
         (reply,) = self.supervisor.replies([request])
-        return None if "failure" in reply else (reply["answer"], float(reply["share"]))
+        return None if "failure" in reply else [tuple(members) for members in reply["classes"]]
 
     @property
     def limits(self) -> GradingLimits:

@@ -10,7 +10,7 @@ from grading.child import judge, serve
 
 def stubborn(request: dict[str, Any]) -> dict[str, Any]:
     completion = request.get("completion", "")
-    if completion == "fault:hang":
+    if completion == "fault:hang" or "fault:hang" in request.get("answers", ()):
         time.sleep(1000)
     if completion == "fault:spin":
         10 ** (10**10)  # one C call that never returns to the interpreter

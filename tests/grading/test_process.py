@@ -238,8 +238,17 @@ def test_a_closed_process_grades_nothing_and_leaves_no_child():
         process.grade_batch([RIGHT])
 
 
-def test_voting_runs_in_the_child(grader):
-    assert grader.vote(["1/2", "0.5", None, "3"]) == ("1/2", 0.5)
+def test_classes_are_found_in_the_child(grader):
+    pid = grader.pid
+    assert grader.equivalence_classes(["1/2", "0.5", None, "3"]) == [(0, 1), (3,)]
+    assert grader.equivalence_classes([None, None]) == []
+    assert grader.pid == pid
+
+
+def test_classes_that_are_not_found_in_time_are_none_and_the_next_ones_are_found(stubborn):
+    assert stubborn.equivalence_classes(["1", "fault:hang"]) is None
+    assert stubborn.counters.timeouts == 1
+    assert stubborn.equivalence_classes(["1", "1.0"]) == [(0, 1)]
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\0", "\\boxed{\ud800}", "é" * 1000])
