@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
-from actors.engine.requests import Completion, GenerationRequest, Key, SamplingParams
+from actors.engine.requests import Completion, GenerationRequest, Key
 from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
 from grading import Outcome, Verdict
@@ -12,7 +13,7 @@ from pipelines.config import EvalConfig, dump_config
 from pipelines.dispatch.connect import connected
 from pipelines.dispatch.fleet import wait
 from pipelines.dispatch.generated import GRADING_UNIT, Generated, generated, grading_units
-from pipelines.dispatch.launch import generator_pool, grading_pool
+from pipelines.dispatch.launch import generator_pool, grading_limits, grading_pool
 from pipelines.dispatch.loop import events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
@@ -21,6 +22,7 @@ from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, plan_units
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
+from pipelines.metrics.pass_at_k import usual_ks
 from pipelines.problems import check_context
 from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
@@ -29,8 +31,11 @@ from pipelines.records.progress import ProgressLine
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder, open_run_folder
 from pipelines.records.samples import make_sample
+from pipelines.records.self_consistency import self_consistency
 from pipelines.records.summary import summarise
-from pipelines.task import Task, prepare, run_folder_path
+from pipelines.records.votes import ballots
+from pipelines.task import Task, prepare, run_folder_path, sampling_params
+from pipelines.vote import take_votes
 
 
 def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], ExitCode]:
@@ -43,15 +48,19 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
             console.say(f"fetching the built-in model {config.model.name}, about 93 MB; it is kept in {cache_folder()}")
         task = prepare(config)
         origin = provenance(command)
-        folder.claim(task.identity, {"provenance": origin, "config": config.model_dump(mode="json")})
+        details = {"provenance": origin, "config": config.model_dump(mode="json")}
+        folder.claim(task.identity, details, config.growing)
         folder.write_text(folder.config_path, dump_config(config))
         journal = folder.journal()
-        _tell_what_is_there(journal, len(task.prompts), console)
+        _tell_what_is_there(journal, task.planned, console)
         missing = [request for request in task.requests() if request.key not in journal.samples]
         throughput = folder.last_summary().get("throughput")
         if missing:
             throughput = Evaluation(config, task, folder, journal, console, stop).do(missing)
-        return _conclude(config, task, folder, journal, origin, throughput, stop)
+        found, complete = _findings(config, task, folder, journal, console, stop)
+        return _conclude(
+            config, task, folder, {**found, "throughput": throughput, "provenance": origin}, complete, stop
+        )
 
 
 class Evaluation:
@@ -74,7 +83,7 @@ class Evaluation:
         self._events = folder.events()
         self._metrics = folder.metrics()
         self._lengths: dict[Key, int] = {}
-        self._progress = ProgressLine(len(task.prompts), journal.samples.values())
+        self._progress = ProgressLine(task.planned, journal.samples.values())
 
     def do(self, requests: Sequence[GenerationRequest]) -> dict[str, Any]:
         """Generate and grade until everything is there or a stop is requested; returns the throughput."""
@@ -84,9 +93,10 @@ class Evaluation:
         config = self._config
         with connected(config.cluster, config.grading.cpus, self._stop) as cluster:
             plan = self._preflight(cluster)
-            sampling = SamplingParams(**dict(config.sampling))
-            self._console.say(f"sampling: {sampling}")
-            units = plan_units(config.generation.batch_size, len(requests), plan.generators)
+            sampling = sampling_params(config.sampling)
+            each = f", {self._task.samples} samples per problem" if self._task.samples > 1 else ""
+            self._console.say(f"sampling: {sampling}{each}")
+            units = plan_units(config.generation.batch_size, len(requests), plan.generators, self._task.samples)
             generators = generator_pool(config, plan, units, self._task.model)
             graders = grading_pool(config, plan)
             handed_out = make_units(requests, units.size, sampling)
@@ -140,21 +150,23 @@ class Evaluation:
         limit, wanted = self._task.context_length, self._config.sampling.max_new_tokens
         if limit is None:
             return list(requests)
-        found = check_context([self._task.prompts[request.problem_id] for request in requests], limit, wanted)
+        names = list(dict.fromkeys(request.problem_id for request in requests))
+        found = check_context([self._task.prompts[name] for name in names], limit, wanted)
         if found.cut_short:
             self._console.warn(
                 f"{len(found.cut_short)} prompt(s) leave less than {wanted} tokens of the model's context of {limit}: "
                 "their completions may be cut short"
             )
-        if found.no_room:
-            names = ", ".join(requests[index].problem_id for index in found.no_room[:5])
+        aside = [names[index] for index in found.no_room]
+        if aside:
             self._console.warn(
-                f"{len(found.no_room)} prompt(s) fill the model's context of {limit} tokens and are recorded as errors: {names}"
+                f"{len(aside)} prompt(s) fill the model's context of {limit} tokens and are recorded as errors: "
+                f"{', '.join(aside[:5])}"
             )
             reason = f"the prompt leaves no room in the model's context of {limit} tokens"
-            self._record_failed(Unit("too-long", tuple(requests[index] for index in found.no_room)), reason)
-        aside = set(found.no_room)
-        return [request for index, request in enumerate(requests) if index not in aside]
+            hopeless = tuple(request for request in requests if request.problem_id in aside)
+            self._record_failed(Unit("too-long", hopeless), reason)
+        return [request for request in requests if request.problem_id not in aside]
 
     def _to_grade(self, event: Finished) -> Iterable[Unit]:
         """Units for the graders; completions that failed have nothing to grade and are recorded at once."""
@@ -198,18 +210,29 @@ def _tell_what_is_there(journal: Journal[Sample], planned: int, console: Console
         console.say(f"{len(journal.samples)} of {planned} samples are there already")
 
 
+def _findings(
+    config: EvalConfig, task: Task, folder: RunFolder, journal: Journal, console: Console, stop: StopFlag
+) -> tuple[dict[str, Any], bool]:
+    """What the whole journal says, and whether nothing is missing: neither samples nor, with several a problem, votes."""
+    samples = journal.samples.values()
+    found = {**summarise(samples, task.planned), "duplicates": journal.duplicates, "samples_per_problem": task.samples}
+    complete = len(samples) == task.planned
+    if task.samples == 1:
+        return found, complete
+    votes = None
+    if complete:
+        stop.install(immediate=False)
+        limits = grading_limits(config.grading)
+        with closing(folder.votes()) as known:
+            votes = take_votes(ballots(samples), known, limits, stop, console)
+    ks = config.metrics.pass_at or usual_ks(task.samples)
+    return {**found, **self_consistency(samples, task.problems, ks, votes)}, votes is not None
+
+
 def _conclude(
-    config: EvalConfig,
-    task: Task,
-    folder: RunFolder,
-    journal: Journal[Sample],
-    origin: dict[str, Any],
-    throughput: dict[str, Any] | None,
-    stop: StopFlag,
+    config: EvalConfig, task: Task, folder: RunFolder, found: dict[str, Any], complete: bool, stop: StopFlag
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Write summary.json from the whole journal; returns it with the exit code."""
-    found = summarise(journal.samples.values(), len(task.prompts))
-    complete = found["n"] == found["planned"]
+    """Write summary.json; returns it with the exit code."""
     above = found["fault_share"] > config.run.max_error_share
     if complete:
         code, status = (
@@ -222,11 +245,8 @@ def _conclude(
         "model": config.model.name,
         "data": config.data.source,
         **found,
-        "duplicates": journal.duplicates,
-        "throughput": throughput,
         "run_dir": str(folder.path),
         "identity": task.identity,
-        "provenance": origin,
     }
     folder.write_json(folder.summary_path, summary)
     return summary, code

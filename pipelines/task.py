@@ -16,7 +16,7 @@ from actors.models import (
     resolve_model,
 )
 from pipelines.config import EvalConfig, JobConfig, result_settings
-from pipelines.config.schema import DataConfig
+from pipelines.config.schema import DataConfig, SamplingConfig
 from pipelines.problems import (
     DataSource,
     Problem,
@@ -40,13 +40,24 @@ class Task:
     model: ModelSpec
     problems: dict[str, Problem]
     prompts: dict[str, Prompt]
+    samples: int
+    """Of each problem."""
     source: str
     context_length: int | None
     identity: dict[str, Any]
 
+    @property
+    def planned(self) -> int:
+        """Samples in all."""
+        return self.samples * len(self.prompts)
+
     def requests(self) -> list[GenerationRequest]:
-        """One a problem."""
-        return [GenerationRequest(name, 0, tuple(prompt.token_ids)) for name, prompt in self.prompts.items()]
+        """All samples of all problems, those of a problem one after the other."""
+        return [
+            GenerationRequest(name, sample, ids)
+            for name, ids in ((name, tuple(prompt.token_ids)) for name, prompt in self.prompts.items())
+            for sample in range(self.samples)
+        ]
 
 
 def prepare(config: EvalConfig) -> Task:
@@ -57,6 +68,7 @@ def prepare(config: EvalConfig) -> Task:
         model=subject.model,
         problems={problem.id: problem for problem in problems},
         prompts={problem.id: subject.prompts.build(problem) for problem in problems},
+        samples=config.sampling.n,
         source=describe_source(data_source(config.data)),
         context_length=subject.context_length,
         identity={
@@ -105,6 +117,11 @@ def selected_problems(data: DataConfig) -> list[Problem]:
     return select(load_problems(data_source(data)), Selection(data.limit, data.ids, data.subjects, data.levels))
 
 
+def sampling_params(sampling: SamplingConfig) -> SamplingParams:
+    """The section, in the words of the engine's package."""
+    return SamplingParams(**{name: getattr(sampling, name) for name in SamplingConfig.model_fields})
+
+
 def run_folder_path(config: JobConfig, job: str) -> Path:
     """`runs/<job>-<model>-<data>` unless the configuration names another."""
     model, data = Path(config.model.name).name, Path(config.data.source.removeprefix("builtin:")).name
@@ -127,7 +144,8 @@ def describe(config: EvalConfig) -> str:
             f"model       {config.model.name} ({task.model.path}), context {task.context_length} tokens",
             f"problems    {len(task.problems)} from {task.source}",
             f"prompts     {lengths[0]} to {lengths[-1]} tokens, median {lengths[len(lengths) // 2]}",
-            f"sampling    {SamplingParams(**dict(config.sampling))}",
+            f"sampling    {sampling_params(config.sampling)}",
+            f"samples     {task.samples} of each problem, {task.planned} in all",
             f"batches     of {batches.batch_size} rows on each actor, policy {batches.policy}, engine {batches.engine}",
             f"run folder  {path} ({known})",
             f"first prompt, {len(first.token_ids)} tokens:",

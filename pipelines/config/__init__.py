@@ -1,7 +1,8 @@
 """Typed configuration: YAML files plus dotted overrides."""
 
+from pipelines.config.evaluation import EvalConfig
 from pipelines.config.loading import ConfigError, describe_settings, dump_config, load_config
-from pipelines.config.schema import EvalConfig, JobConfig, result_settings
+from pipelines.config.schema import JobConfig, result_settings
 from pipelines.config.training import GrpoConfig, TrainingConfig
 
 __all__ = [

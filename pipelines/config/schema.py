@@ -1,4 +1,4 @@
-"""The settings that all jobs share, and those of `mathlete eval`: defaults, ranges and help texts.
+"""The settings that all jobs share: defaults, ranges and help texts.
 
 The models are frozen and refuse unknown keys. Nothing here imports torch, ray or transformers.
 """
@@ -276,10 +276,6 @@ class JobConfig(Section):
             "grading.recycle_after",
         }
     )
-
-
-class EvalConfig(JobConfig):
-    """Evaluate a model on math problems."""
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

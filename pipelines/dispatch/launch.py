@@ -11,7 +11,7 @@ from actors.models import ModelSpec
 from actors.resources import actor_options
 from grading.pool import GraderActor
 from grading.process import GradingLimits
-from pipelines.config.schema import ClusterConfig, GenerationConfig, JobConfig
+from pipelines.config.schema import ClusterConfig, GenerationConfig, GradingConfig, JobConfig
 from pipelines.dispatch.fleet import RayTransport
 from pipelines.dispatch.pool import PoolLimits, WorkPool
 from pipelines.dispatch.preflight import Plan
@@ -49,17 +49,12 @@ def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelS
 def grading_pool(config: JobConfig, plan: Plan, reward: str | None = None) -> WorkPool:
     """Units hold objects with a `grading_item`; results are lists of Verdicts in the same order, with what the user's
     `reward` function gives."""
-    limits = GradingLimits(
-        deadline_s=config.grading.deadline_s,
-        memory_mb=config.grading.memory_mb,
-        recycle_after=config.grading.recycle_after,
-        lenient=config.grading.extraction == "lenient",
-    )
 
     def grade(worker: Any, unit: Unit) -> Any:
         return worker.grade.remote([item.grading_item for item in unit.items])
 
-    transport = RayTransport(GraderActor, (limits, reward), actor_options(plan.cpus_per_grader, 0), grade)
+    arguments = (grading_limits(config.grading), reward)
+    transport = RayTransport(GraderActor, arguments, actor_options(plan.cpus_per_grader, 0), grade)
     return WorkPool("grader", transport, plan.graders, _limits(config.cluster, 1))
 
 
@@ -77,6 +72,16 @@ def learner_pool(config: JobConfig, spec: LearnerSpec) -> WorkPool:
     transport = RayTransport(LearnerActor, (spec,), actor_options(spec.num_cpus, spec.num_gpus), call)
     limits = replace(_limits(config.cluster, 0), max_attempts=1, max_failures=1, max_restarts=0)
     return WorkPool("learner", transport, 1, limits)
+
+
+def grading_limits(config: GradingConfig) -> GradingLimits:
+    """The section `grading`, in the words of the grader's package."""
+    return GradingLimits(
+        deadline_s=config.deadline_s,
+        memory_mb=config.memory_mb,
+        recycle_after=config.recycle_after,
+        lenient=config.extraction == "lenient",
+    )
 
 
 def engine_settings(config: GenerationConfig) -> EngineSettings:

@@ -20,8 +20,15 @@ BATCHES_HELD = 3
 most of its rows are free long before. With twice the batch a sixth of the places would stay empty where lengths differ
 as those of reasoning models do, with three times none (simulated)."""
 
+BATCHES_HELD_IN_GROUPS = 8
+"""Where a unit is a whole group of samples, up to the size of a batch. The longest of many is longer: with six times the
+batch a tenth of the places would stay empty for the largest groups, with eight times at most a fiftieth (simulated)."""
+
 UNITS_A_WORKER = 64
 """Units that each worker has at least in a run that is large enough, so that the last ones spread evenly."""
+
+GROUPS_A_WORKER = 8
+"""With fewer groups than that for each of several workers, groups are cut, so that none of them is idle at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +40,25 @@ class UnitPlan:
     window: int
 
 
-def plan_units(batch_size: int, requests: int, workers: int) -> UnitPlan:
+def plan_units(batch_size: int, requests: int, workers: int, group: int = 1) -> UnitPlan:
     """Return units for `requests` in all, of which each of `workers` runs `batch_size` at once.
 
     As many units as fill the batch are worked on at once, and more are at hand, so that the engine's own queue holds the
-    next ones whenever a place is free.
+    next ones whenever a place is free. `group` samples of a problem are one unit if they fit into a batch, since an
+    engine computes their prompt once when it has them together.
     """
     size = max(1, min(batch_size // BATCH_SHARE, LARGEST_UNIT, requests // (UNITS_A_WORKER * workers)))
-    return units_of(size, batch_size, requests)
+    held = BATCHES_HELD
+    enough = workers == 1 or requests >= GROUPS_A_WORKER * workers * group
+    if size < group <= batch_size and enough:
+        size, held = group, BATCHES_HELD_IN_GROUPS
+    return units_of(size, batch_size, requests, held)
 
 
-def units_of(size: int, batch_size: int, requests: int) -> UnitPlan:
-    """Return units of a given size; see `plan_units` for the rest."""
+def units_of(size: int, batch_size: int, requests: int, held: int = BATCHES_HELD) -> UnitPlan:
+    """Return units of a given size, of which a worker holds `held` times what fills its batch; see `plan_units`."""
     concurrency = min(math.ceil(batch_size / size), max(1, math.ceil(requests / size)))
-    return UnitPlan(size, concurrency, BATCHES_HELD * concurrency)
+    return UnitPlan(size, concurrency, held * concurrency)
 
 
 def make_units(

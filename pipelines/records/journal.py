@@ -14,6 +14,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 SCHEMA_VERSION = 1
 
+FAULTS = ("timeout", "error")
+"""Verdicts that say something of the machinery and nothing of the model."""
+
+VERDICTS = ("correct", "wrong", "unparsed", *FAULTS)
+
 
 class JournalError(Exception):
     """The journal cannot be read or written; the text says what to do."""
@@ -21,7 +26,7 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One graded completion. `verdict` is correct, wrong, unparsed, timeout or error.
+    """One graded completion. `verdict` is one of VERDICTS.
 
     `first_token_s` and `seconds`, up to the last token, run from its arrival at the engine; the time that it waited there
     for a place is in both. A sample without a token has no first one, and the seconds of its unit; `unit` and `attempt`

@@ -5,12 +5,13 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipelines.records.journal import Journal, JsonLines, Sample
 from pipelines.records.provenance import timestamp
+from pipelines.records.votes import Vote
 
 RAY_PACKAGE_FOLDER = "runtime_resources"
 """Ray unpacks a job's working_dir below a folder of this name and deletes it when the job is over."""
@@ -33,11 +34,14 @@ class RunFolder:
         self.manifest_path = path / "manifest.json"
         self.config_path = path / "config.yaml"
         self.summary_path = path / "summary.json"
+        self.votes_path = path / "votes.jsonl"
 
-    def claim(self, identity: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
+    def claim(self, identity: Mapping[str, Any], details: Mapping[str, Any], growing: Collection[str] = ()) -> bool:
         """Write the manifest of a new run, or check that the old one describes the same results.
 
-        `identity` decides what a run finds; `details` (versions, the full configuration) are kept for the record.
+        `identity` decides what a run finds; `details` (versions, the full configuration) are kept for the record. The
+        keys `growing` may have a larger value than before; the manifest then holds that one, the new details and, under
+        `grown`, when it came to this.
         Returns whether the folder held this run already.
         Raises OtherConfiguration with the differing keys.
         """
@@ -51,19 +55,35 @@ class RunFolder:
             self.write_json(self.manifest_path, {"created": timestamp(), "identity": plain, **details})
             return False
         try:
-            known = json.loads(self.manifest_path.read_text(encoding="utf-8"))["identity"]
+            manifest = json.loads(self.manifest_path.read_text(encoding="utf-8"))
+            known = manifest["identity"]
         except (ValueError, KeyError) as error:
             raise RunFolderError(
                 f"{self.manifest_path}: is not a manifest of a run ({error}). Use another run.dir."
             ) from error
         changed = [key for key in sorted({*known, *plain}) if known.get(key) != plain.get(key)]
-        if changed:
-            lines = "\n".join(f"  {key}: {known.get(key)!r} there, {plain.get(key)!r} now" for key in changed)
-            raise OtherConfiguration(
-                f"{self.path}: holds a run with other settings, and mixing two would falsify both:\n{lines}\n"
-                "Put the old values back to resume it, or choose a new run.name or run.dir."
-            )
+        grown = [key for key in changed if key in growing and _larger(known.get(key), plain.get(key))]
+        if refused := [key for key in changed if key not in grown]:
+            raise OtherConfiguration(self._refusal(refused, known, plain, growing))
+        if grown:
+            steps = [{"time": timestamp(), "key": key, "from": known.get(key), "to": plain[key]} for key in grown]
+            history = [*manifest.get("grown", []), *steps]
+            self.write_json(self.manifest_path, {**manifest, **details, "identity": plain, "grown": history})
         return True
+
+    def _refusal(
+        self, keys: Sequence[str], known: Mapping[str, Any], now: Mapping[str, Any], growing: Collection[str]
+    ) -> str:
+        lines = "\n".join(f"  {key}: {known.get(key)!r} there, {now.get(key)!r} now" for key in keys)
+        if all(key in growing for key in keys):
+            return (
+                f"{self.path}: holds a run with more than that, and leaving out what is recorded would be another result:"
+                f"\n{lines}\nPut back the old value or a larger one, or choose a new run.name or run.dir."
+            )
+        return (
+            f"{self.path}: holds a run with other settings, and mixing two would falsify both:\n{lines}\n"
+            "Put the old values back to resume it, or choose a new run.name or run.dir."
+        )
 
     def last_summary(self) -> dict[str, Any]:
         """What the last session wrote; empty where there is none that can be read."""
@@ -74,6 +94,9 @@ class RunFolder:
 
     def journal(self) -> Journal[Sample]:
         return Journal(self.samples_path, Sample)
+
+    def votes(self) -> Journal[Vote]:
+        return Journal(self.votes_path, Vote)
 
     def events(self) -> JsonLines:
         return JsonLines(self.path / "events.jsonl")
@@ -100,6 +123,11 @@ class RunFolder:
             raise RunFolderError(
                 f"{path}: cannot write ({error.strerror}). Free some space and run the same command again."
             ) from error
+
+
+def _larger(known: float | None, now: float | None) -> bool:
+    """A manifest that does not know the key yet allows any value."""
+    return now is not None and (known is None or now > known)
 
 
 def resolve_run_folder(name: str, folder: str | None) -> Path:

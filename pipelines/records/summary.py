@@ -5,38 +5,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipelines.records.journal import Sample
-
-Z_95 = 1.959963984540054
-"""97.5 % quantile of the normal distribution."""
-
-FAULTS = ("timeout", "error")
-"""Verdicts that say something of the machinery and nothing of the model."""
-
-VERDICTS = ("correct", "wrong", "unparsed", *FAULTS)
-
-
-def wilson_interval(successes: int, trials: int) -> tuple[float, float] | None:
-    """95 % score interval of a proportion (Wilson 1927, eq. 4 solved for p); None without trials.
-
-    Unlike the textbook normal interval it stays inside [0, 1] and keeps its coverage near 0 and 1.
-    """
-    if trials == 0:
-        return None
-    p, z2 = successes / trials, Z_95**2
-    centre = (p + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = Z_95 / (1 + z2 / trials) * math.sqrt(p * (1 - p) / trials + z2 / (4 * trials**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
+from pipelines.metrics.interval import clustered_interval
+from pipelines.records.journal import FAULTS, VERDICTS, Sample
 
 
 def accuracy(samples: Sequence[Sample]) -> dict[str, Any]:
     """Share of correct samples with its interval and counts.
 
-    `accuracy` is over all samples, so a fault of the machinery lowers it; `accuracy_judged` leaves faults out.
+    `accuracy` is over all samples, so a fault of the machinery lowers it; `accuracy_judged` leaves faults out. The
+    interval takes into account that samples of one problem are alike.
     """
     correct = sum(sample.verdict == "correct" for sample in samples)
     judged = sum(sample.verdict not in FAULTS for sample in samples)
-    interval = wilson_interval(correct, len(samples))
+    sizes = Counter(sample.problem_id for sample in samples)
+    right = Counter(sample.problem_id for sample in samples if sample.verdict == "correct")
+    interval = clustered_interval([right[name] / size for name, size in sizes.items()], list(sizes.values()))
     return {
         "n": len(samples),
         "correct": correct,

@@ -15,6 +15,8 @@ def result_table(summary: Mapping[str, Any]) -> str:
         if groups:
             lines += ["", f"by {title}"]
             lines += [_row(f"{title} {name}" if title == "level" else name, cell) for name, cell in groups.items()]
+    if summary.get("pass_at"):
+        lines += ["", *_several(summary)]
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in summary["verdicts"].items())
     lines += ["", f"verdicts     {verdicts}"]
     if summary["accuracy_judged"] is not None and summary["accuracy_judged"] != summary["accuracy"]:
@@ -45,6 +47,47 @@ def _row(name: str, cell: Mapping[str, Any]) -> str:
         f"{name:<24}{cell['accuracy']:>7.1%}  95 % interval {low:>6.1%} to {high:>6.1%}  "
         f"{cell['correct']:>4} of {cell['n']:<4} {bar}"
     ).rstrip()
+
+
+def _several(summary: Mapping[str, Any]) -> list[str]:
+    """What several samples of each problem say together."""
+    title = f"{summary['samples_per_problem']} samples per problem"
+    lines = [f"{title:<24}{'pass@k':>7}{'95 % interval':>20}{'maj@k':>11}{'95 % interval':>20}"]
+    for k, cell in summary["pass_at"].items():
+        lines.append(f"{f'k = {k}':<24}{_share(cell)}    {_share(summary['maj_at'][k])}".rstrip())
+    if any(cell.get("exact") is False for cell in summary["maj_at"].values()):
+        lines.append("maj@k is an estimate from subsets that were drawn")
+    if agreement := summary["agreement"]:
+        lines += _agreement(agreement)
+    if votes := summary["votes"]:
+        lines.append(
+            f"votes        {votes['cast']:,} cast, {votes['without_answer']:,} without an answer, {votes['faults']:,} faults"
+        )
+        if votes["problems_by_text"]:
+            lines.append(f"             {votes['problems_by_text']} problem(s) voted on by the text of the answers")
+    return lines
+
+
+def _share(cell: Mapping[str, Any]) -> str:
+    if cell["value"] is None:
+        return f"{'-':>7}{'':>20}"
+    low, high = cell["interval_95"]
+    interval = f"{low:.1%} to {high:.1%}"
+    return f"{cell['value']:>7.1%}{interval:>20}"
+
+
+def _agreement(found: Mapping[str, Any]) -> list[str]:
+    if found["mean"] is None:
+        return []
+    error = found["expected_calibration_error"]
+    return [
+        f"agreement    mean {found['mean']:.1%}, expected calibration error {error:.1%}",
+        *(
+            f"  {part['from']:>4.0%} to {part['to']:>4.0%}  mean {part['agreement']:>6.1%}, {part['correct']:>6.1%} right, "
+            f"{part['problems']} problem(s)"
+            for part in found["bins"]
+        ),
+    ]
 
 
 def _use(speed: Mapping[str, Any]) -> list[str]:

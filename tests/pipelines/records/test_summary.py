@@ -1,42 +1,17 @@
 """Statistics of a run."""
 
-import math
-import random
 from dataclasses import replace
 
 import pytest
 
-from pipelines.records.summary import Z_95, summarise, wilson_interval
+from pipelines.metrics.interval import wilson_interval
+from pipelines.records.summary import summarise
 from pipelines.records.table import result_table
 from tests.pipelines.records.test_journal import SAMPLE
 
 
-def test_the_interval_solves_the_score_equation() -> None:
-    """Wilson's bounds are the p at which the observed share lies 1.96 standard errors (of p) away."""
-    for successes, trials in ((0, 10), (3, 10), (10, 10), (250, 500)):
-        interval = wilson_interval(successes, trials)
-        assert interval is not None
-        for bound in interval:
-            if 1e-9 < bound < 1 - 1e-9:
-                distance = abs(successes / trials - bound) / math.sqrt(bound * (1 - bound) / trials)
-                assert distance == pytest.approx(Z_95)
-        assert 0 <= interval[0] <= successes / trials <= interval[1] + 1e-12 <= 1 + 1e-12
-
-
-def test_the_interval_covers_the_truth_in_95_of_100_runs() -> None:
-    draw = random.Random(0)
-    for truth in (0.05, 0.3, 0.8):
-        hits = 0
-        for _ in range(2000):
-            interval = wilson_interval(sum(draw.random() < truth for _ in range(100)), 100)
-            assert interval is not None
-            hits += interval[0] <= truth <= interval[1]
-        assert 0.93 <= hits / 2000 <= 0.975
-
-
-def test_no_trials_have_no_interval() -> None:
-    assert wilson_interval(0, 0) is None
-    assert summarise([], 5)["accuracy"] is None
+def test_without_samples_there_is_no_accuracy() -> None:
+    assert summarise([], 5)["accuracy"] is summarise([], 5)["interval_95"] is None
 
 
 def rows() -> list:
@@ -68,6 +43,18 @@ def test_verdicts_are_counted_apart_and_faults_are_not_silently_wrong() -> None:
     assert found["accuracy_judged"] == 1 / 3
     assert found["fault_share"] == 2 / 5
     assert found["truncated_share"] == 2 / 4
+
+
+def test_samples_of_one_problem_do_not_count_as_so_many_problems() -> None:
+    """Ten problems of which four are always right: eight samples of each say no more than one."""
+    samples = [
+        replace(SAMPLE, problem_id=str(problem), sample_index=index, verdict="correct" if problem < 4 else "wrong")
+        for problem in range(10)
+        for index in range(8)
+    ]
+    found = summarise(samples, 80)
+    assert (found["n"], found["accuracy"]) == (80, 0.4)
+    assert found["interval_95"] == pytest.approx(wilson_interval(4, 10))
 
 
 def test_groups_cover_every_labelled_sample_once() -> None:
