@@ -1,7 +1,7 @@
 """Judging again: what changed, and nothing touched."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,15 @@ def test_a_run_is_judged_again_and_only_changed_verdicts_are_listed(
         ("refused wrongly", "wrong", "correct"),
     ]
     assert (run_folder / "samples.jsonl").read_bytes() == before
+
+
+def test_several_samples_of_a_problem_are_judged_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    several = [replace(sample("p", rf"\boxed{{{n}}}", "2", "wrong"), sample_index=n) for n in range(4)]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(asdict(each)) + "\n" for each in several))
+    assert main(["grade", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["after"] == {"correct": 1, "wrong": 3}
+    assert [(each["problem_id"], each["sample_index"]) for each in found["changes"]] == [("p", 2)]
 
 
 def test_a_pair_is_explained_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,9 @@ def test_a_word_without_an_equals_sign_is_explained() -> None:
         ("prompt.template=hello", "must contain {problem}"),
         ("sampling.temperature=-1", "greater than or equal to 0"),
         ("sampling.temperature=.nan", "finite"),
+        ("sampling.n=8", "needs a temperature above 0"),
+        ("metrics.pass_at=[1, 0]", "at least 1"),
+        ("metrics.pass_at=2", "sampling.n gives only 1 sample(s)"),
         ("cluster=4", "expected a block with address"),
         ("model.trust_remote_code=perhaps", "boolean"),
     ],
@@ -125,6 +128,12 @@ def test_a_word_without_an_equals_sign_is_explained() -> None:
 def test_wrong_values_are_named_with_what_is_expected(override: str, part: str) -> None:
     (message,) = messages(None, override)
     assert part in message
+
+
+def test_each_k_is_kept_once_in_order_and_may_be_as_large_as_n() -> None:
+    words = ["sampling.n=8", "sampling.temperature=1", "metrics.pass_at=[8, 1, 8]"]
+    assert load_config(EvalConfig, None, words).metrics.pass_at == (1, 8)
+    assert "metrics.pass_at asks for k = 8, but sampling.n gives only 7" in messages(None, *words, "sampling.n=7")[0]
 
 
 def test_a_missing_file_is_named_with_its_neighbours(tmp_path: Path) -> None:
@@ -159,6 +168,7 @@ def test_settings_of_speed_and_place_do_not_belong_to_the_identity_of_a_run() ->
             "generators.num_actors=2",
             "cluster.address=local",
             "grading.num_workers=3",
+            "metrics.pass_at=1",
         ],
     )
     assert result_settings(changed) == known

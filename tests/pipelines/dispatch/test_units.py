@@ -55,3 +55,24 @@ def test_units_are_a_small_part_of_a_batch_and_smaller_in_a_small_run() -> None:
     sizes = Counter({batch_size: plan_units(batch_size, 100_000, 1).size for batch_size in (8, 16, 32, 64, 512)})
     assert sizes == {8: 1, 16: 1, 32: 2, 64: 4, 512: 4}
     assert [plan_units(64, 500, workers).size for workers in (1, 2, 4)] == [4, 3, 1]
+
+
+@pytest.mark.parametrize("batch_size", [8, 16, 32, 64, 256])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_group_that_fits_into_a_batch_is_one_unit(batch_size: int, workers: int) -> None:
+    problems, group = 500, 8
+    plan = plan_units(batch_size, problems * group, workers, group)
+    units = make_units(requests(*[5] * problems, samples=group), plan.size, SamplingParams())
+    assert [len({request.problem_id for request in unit.items}) for unit in units] == [1] * problems
+    assert plan.concurrency * group == batch_size
+    assert plan.window == 8 * plan.concurrency
+
+
+def test_a_small_group_shares_its_unit_with_others() -> None:
+    assert plan_units(64, 4000, 1, group=2) == plan_units(64, 4000, 1)
+
+
+def test_groups_are_cut_where_they_exceed_a_batch_or_are_too_few_for_the_workers() -> None:
+    assert plan_units(8, 6400, 1, group=64).size == plan_units(8, 6400, 1).size
+    assert plan_units(64, 3 * 64, 8, group=64).size == 1
+    assert plan_units(64, 3 * 64, 1, group=64).size == 64

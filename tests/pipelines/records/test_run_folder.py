@@ -1,5 +1,6 @@
 """The run folder: one writer, one set of result settings."""
 
+import json
 import os
 import signal
 import subprocess
@@ -29,6 +30,31 @@ def test_other_settings_are_refused_with_the_keys_that_differ(tmp_path: Path) ->
     assert "data.limit: None there, '5' now" in text
     assert "model.name" not in text
     assert "run.dir" in text
+
+
+def test_a_growing_setting_may_become_larger_and_the_manifest_says_when(tmp_path: Path) -> None:
+    with open_run_folder(tmp_path) as folder:
+        for size in (2, 4, 4, 8):
+            folder.claim({**IDENTITY, "sampling.n": size}, {"by": size}, ["sampling.n"])
+        manifest = json.loads(folder.manifest_path.read_text())
+        assert manifest["identity"]["sampling.n"] == manifest["by"] == 8
+        assert [(step["from"], step["to"]) for step in manifest["grown"]] == [(2, 4), (4, 8)]
+        with pytest.raises(OtherConfiguration, match=r"more than that.*\n  sampling.n: 8 there, 4 now\nPut back .* larger"):
+            folder.claim({**IDENTITY, "sampling.n": 4}, {}, ["sampling.n"])
+        with pytest.raises(OtherConfiguration) as caught:
+            folder.claim({**IDENTITY, "sampling.n": 16, "sampling.seed": 1}, {}, ["sampling.n"])
+        assert "sampling.seed: 0 there, 1 now" in str(caught.value)
+        assert "sampling.n" not in str(caught.value)
+        with pytest.raises(OtherConfiguration, match=r"sampling.n: 8 there, 16 now"):
+            folder.claim({**IDENTITY, "sampling.n": 16}, {})
+        assert json.loads(folder.manifest_path.read_text()) == manifest
+
+
+def test_a_manifest_that_does_not_know_a_growing_setting_takes_it(tmp_path: Path) -> None:
+    with open_run_folder(tmp_path) as folder:
+        folder.claim(IDENTITY, {})
+        assert folder.claim({**IDENTITY, "sampling.n": 1}, {}, ["sampling.n"])
+        assert folder.claim({**IDENTITY, "sampling.n": 1}, {})
 
 
 def test_samples_without_a_manifest_are_refused(tmp_path: Path) -> None:

@@ -84,3 +84,28 @@ def test_the_table_shows_faults_and_what_is_missing() -> None:
     assert "1 timeout, 1 error" in text
     assert "without faults of the grader or the machine: 33.3%" in text
     assert "5 of 8 samples are there" in text
+
+
+def test_the_table_shows_several_samples_and_leaves_open_what_is_undefined() -> None:
+    interval = {"value": 0.25, "interval_95": [0.1, 0.5]}
+    undefined = {"value": None, "interval_95": None}
+    several = {
+        "samples_per_problem": 8,
+        "pass_at": {"1": interval, "8": undefined},
+        "maj_at": {"1": {**interval, "exact": False}, "8": undefined},
+        "agreement": {
+            "mean": 0.5,
+            "expected_calibration_error": 0.125,
+            "bins": [{"from": 0.4, "to": 0.6, "problems": 3, "agreement": 0.5, "correct": 0.625}],
+        },
+        "votes": {"cast": 30, "without_answer": 4, "faults": 2, "problems_without_vote": 1, "problems_by_text": 3},
+    }
+    lines = result_table({**summarise(rows(), 5), "model": "m", "data": "d", **several}).splitlines()
+    shown = [line.split() for line in lines]
+    assert ["k", "=", "1", "25.0%", "10.0%", "to", "50.0%", "25.0%", "10.0%", "to", "50.0%"] in shown
+    assert ["k", "=", "8", "-", "-"] in shown
+    assert "maj@k is an estimate from subsets that were drawn" in lines
+    assert "agreement    mean 50.0%, expected calibration error 12.5%" in lines
+    assert ["40%", "to", "60%", "mean", "50.0%,", "62.5%", "right,", "3", "problem(s)"] in shown
+    assert "votes        30 cast, 4 without an answer, 2 faults" in lines
+    assert ["3", "problem(s)", "voted", "on", "by", "the", "text", "of", "the", "answers"] in shown
