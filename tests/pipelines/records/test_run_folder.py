@@ -39,7 +39,9 @@ def test_a_growing_setting_may_become_larger_and_the_manifest_says_when(tmp_path
         manifest = json.loads(folder.manifest_path.read_text())
         assert manifest["identity"]["sampling.n"] == manifest["by"] == 8
         assert [(step["from"], step["to"]) for step in manifest["grown"]] == [(2, 4), (4, 8)]
-        with pytest.raises(OtherConfiguration, match=r"more than that.*\n  sampling.n: 8 there, 4 now\nPut back .* larger"):
+        with pytest.raises(
+            OtherConfiguration, match=r"more than that.*\n  sampling.n: 8 there, 4 now\nPut back .* larger"
+        ):
             folder.claim({**IDENTITY, "sampling.n": 4}, {}, ["sampling.n"])
         with pytest.raises(OtherConfiguration) as caught:
             folder.claim({**IDENTITY, "sampling.n": 16, "sampling.seed": 1}, {}, ["sampling.n"])
