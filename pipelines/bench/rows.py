@@ -73,6 +73,10 @@ def _against(
 
 
 _UNIFORM = f"{work.BATCH_SIZE} rows x {work.UNIFORM_TOKENS} new tokens, end of sequence ignored"
+_SAMPLED = (
+    f"{work.GROUP_SIZE} samples of each of the first {work.SAMPLED_PROBLEMS} problems, at most {work.SAMPLED_TOKENS} new "
+    f"tokens, {work.GROUP_SIZE} at once"
+)
 _PROBLEMS = f"first {work.PROBLEMS} problems, at most {work.MOST_NEW_TOKENS} new tokens, batch {work.BATCH_SIZE}"
 
 ROWS: Mapping[str, Row] = {
@@ -123,6 +127,19 @@ ROWS: Mapping[str, Row] = {
             "time until all have their first token",
             (Side.of(OURS, work.group, "ours, one prompt"), Side.of(OURS, work.separate, "ours, separate prompts")),
             lambda runs: [first_token(runs[0], runs[1], 4.0)],
+        ),
+        Row(
+            "self-consistency-one-by-one",
+            f"{_SAMPLED}: ours against ours with one sample at a time, on some of the problems",
+            (Side.of(OURS, work.sampled), Side.of(OURS, work.sampled_one_by_one, "ours, one by one")),
+            _speed(6.0),
+        ),
+        _against(
+            "self-consistency-generate",
+            f"{_SAMPLED}: ours against transformers generate with num_return_sequences={work.GROUP_SIZE}",
+            work.sampled,
+            GENERATE,
+            2.0,
         ),
         Row(
             "memory",

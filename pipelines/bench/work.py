@@ -1,7 +1,7 @@
 """What is to be generated, the same for all that are compared on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice
 
 from pipelines.problems import PromptError
@@ -17,6 +17,9 @@ SINGLE_TOKENS = 128
 GROUP_SIZE = 8
 GROUP_PROMPT_TOKENS = 256
 GROUP_REPEATS = 5
+SAMPLED_PROBLEMS = 32
+SAMPLED_TOKENS = 256
+TEMPERATURE = 0.6
 GROWTH_ROWS = 16
 GROWTH_FROM, GROWTH_TO, GROWTH_STEP = 128, 1024, 128
 """Live context a row, in tokens, over which the time of a decode step is followed."""
@@ -26,7 +29,7 @@ GROWTH_POINTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Greedy completions of `prompts`, at most `batch_size` at once; a contender does it `repeats` times."""
+    """Completions of `prompts`, at most `batch_size` at once; a contender does it `repeats` times."""
 
     prompts: tuple[Ids, ...]
     max_new_tokens: int
@@ -35,6 +38,8 @@ class Work:
     """Every completion runs to `max_new_tokens`."""
     samples: int = 1
     """Completions of each prompt."""
+    temperature: float = 0.0
+    """0 is greedy."""
     repeats: int = 1
     record_steps: bool = False
     """Whether the time of each decode step is wanted."""
@@ -96,6 +101,22 @@ def separate(supply: Supply) -> Work:
     prompts = rotations(supply.prompts, GROUP_SIZE, GROUP_PROMPT_TOKENS)
     _room(supply, prompts, 1)
     return Work(prompts, 1, GROUP_SIZE, ignore_eos=True, repeats=GROUP_REPEATS)
+
+
+def sampled(supply: Supply) -> Work:
+    """Several samples of each problem, as many at once as one problem has."""
+    prompts = supply.prompts[:SAMPLED_PROBLEMS]
+    tokens = _room(supply, prompts, SAMPLED_TOKENS)
+    less = _less((len(prompts), SAMPLED_PROBLEMS, "problems"), (tokens, SAMPLED_TOKENS, "new tokens"))
+    return Work(prompts, tokens, GROUP_SIZE, samples=GROUP_SIZE, temperature=TEMPERATURE, less=less)
+
+
+def sampled_one_by_one(supply: Supply) -> Work:
+    """The same samples of some of the problems, evenly spread over them, one after the other."""
+    whole = sampled(supply)
+    some = spread(whole.prompts, supply.one_by_one)
+    less = f"one by one {len(some)} of the {len(whole.prompts)} problems, evenly spread"
+    return replace(whole, prompts=some, batch_size=1, less=less if len(some) < len(whole.prompts) else "")
 
 
 def growth(supply: Supply) -> Work:

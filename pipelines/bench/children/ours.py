@@ -53,7 +53,7 @@ def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
         for place, ids in enumerate(work.prompts)
         for sample in range(work.samples)
     ]
-    sampling = SamplingParams(max_new_tokens=work.max_new_tokens)
+    sampling = SamplingParams(temperature=work.temperature, max_new_tokens=work.max_new_tokens)
     _warm_up(engine, requests[:WARM_UP_PROMPTS], sampling)
     peak_loading, since_loading = peak_resident(), forget_peak()
     runs = [_run(engine, requests, sampling, work.record_steps) for _ in range(work.repeats)]

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
     loaded.model.generation_config = GenerationConfig()
     eos = frozenset() if work.ignore_eos else loaded.eos_token_ids
     generate = {"padded": _padded, "continuous": _continuous}[spec["settings"]["mode"]]
-    generate(loaded, work.prompts[:WARM_UP_PROMPTS], _greedy(WARM_UP_TOKENS, eos), work.batch_size)
+    torch.manual_seed(0)
+    warm_up = replace(work, prompts=work.prompts[:WARM_UP_PROMPTS], max_new_tokens=WARM_UP_TOKENS)
+    generate(loaded, warm_up, eos)
     start = time.perf_counter()
-    rows = generate(loaded, work.prompts, _greedy(work.max_new_tokens, eos), work.batch_size)
+    rows = generate(loaded, work, eos)
     seconds = time.perf_counter() - start
     lengths = [useful_tokens(row, eos) for row in rows]
     return {"lengths": lengths, "seconds": seconds, "peak_resident": peak_resident()}
@@ -43,10 +46,12 @@ def useful_tokens(ids: Sequence[int], eos: Collection[int]) -> int:
     return next((place for place, token in enumerate(ids, start=1) if token in eos), len(ids))
 
 
-def _greedy(max_new_tokens: int, eos: Collection[int]) -> GenerationConfig:
+def _configuration(work: Work, eos: Collection[int]) -> GenerationConfig:
+    sampling = {"do_sample": True, "temperature": work.temperature, "top_k": 0, "top_p": 1.0}
     return GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
+        max_new_tokens=work.max_new_tokens,
+        **(sampling if work.temperature else {"do_sample": False}),
+        num_return_sequences=work.samples,
         num_beams=1,
         repetition_penalty=1.0,
         use_cache=True,
@@ -55,14 +60,15 @@ def _greedy(max_new_tokens: int, eos: Collection[int]) -> GenerationConfig:
     )
 
 
-def _padded(
-    loaded: LoadedModel, prompts: Sequence[Sequence[int]], config: GenerationConfig, batch_size: int
-) -> list[list[int]]:
-    """New tokens of each prompt; a row that ended before its batch goes on in padding."""
+def _padded(loaded: LoadedModel, work: Work, eos: Collection[int]) -> list[list[int]]:
+    """New tokens of each sample, those of a prompt one after the other; a row that ended before its batch goes on in
+    padding."""
     model: Any = loaded.model
+    config = _configuration(work, eos)
+    together = max(1, work.batch_size // work.samples)
     rows: list[list[int]] = []
-    for first in range(0, len(prompts), batch_size):
-        batch = prompts[first : first + batch_size]
+    for first in range(0, len(work.prompts), together):
+        batch = work.prompts[first : first + together]
         width = max(map(len, batch))
         ids = torch.tensor([[config.pad_token_id] * (width - len(row)) + list(row) for row in batch])
         # From lengths: the padding's id may stand inside a prompt.
@@ -75,13 +81,12 @@ def _padded(
     return rows
 
 
-def _continuous(
-    loaded: LoadedModel, prompts: Sequence[Sequence[int]], config: GenerationConfig, batch_size: int
-) -> list[list[int]]:
+def _continuous(loaded: LoadedModel, work: Work, eos: Collection[int]) -> list[list[int]]:
     """New tokens of each prompt. How many run at once is transformers' own choice.
 
     Its pool is made for the work, all of it at once: by default it takes most of the machine's memory, and its time.
     """
+    config, prompts = _configuration(work, eos), work.prompts
     model: Any = loaded.model
     batching = ContinuousBatchingConfig()
     pages = (-(-(len(row) + config.max_new_tokens) // batching.page_size) for row in prompts)

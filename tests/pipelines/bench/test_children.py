@@ -97,7 +97,7 @@ def test_useful_tokens_are_those_of_a_plain_loop_with_the_eos(
 def test_transformers_says_what_a_plain_loop_says(checkpoint: Path, eos: set[int], generate: Any) -> None:
     """Token for token: padding and its mask are right."""
     loaded = load_model(ModelSpec(str(checkpoint), dtype="float32", device="cpu"))
-    rows = generate(loaded, PROMPTS, transformers_generate._greedy(NEW_TOKENS, eos), 2)
+    rows = generate(loaded, Work(PROMPTS, NEW_TOKENS, batch_size=2), eos)
     useful = [row[: transformers_generate.useful_tokens(row, eos)] for row in rows]
     assert useful == [plain_loop(prompt, eos) for prompt in PROMPTS]
 
@@ -118,6 +118,25 @@ def test_the_checkpoints_generation_settings_have_no_say_in_generate(checkpoint:
     settings.save_pretrained(folder)
     work = Work(PROMPTS, NEW_TOKENS, batch_size=2)
     assert measured(folder, GENERATE, work).lengths == measured(checkpoint, GENERATE, work).lengths
+
+
+@pytest.mark.parametrize("contender", [OURS, GENERATE], ids=lambda contender: contender.name)
+def test_several_samples_are_drawn_of_each_prompt_in_its_place(
+    checkpoint: Path, eos: set[int], contender: Contender
+) -> None:
+    """At a temperature near 0 all samples of a prompt are its greedy completion; at a high one they differ."""
+    cold = Work(PROMPTS, NEW_TOKENS, batch_size=4, samples=2, temperature=1e-4)
+    greedy = [len(plain_loop(prompt, eos)) for prompt in PROMPTS]
+    assert list(measured(checkpoint, contender, cold).lengths) == [length for length in greedy for _ in range(2)]
+    hot = measured(checkpoint, contender, Work(PROMPTS[:1], 60, batch_size=8, samples=8, temperature=2.0))
+    assert len(hot.lengths) == 8 and len(set(hot.lengths)) > 1
+
+
+def test_one_by_one_draws_the_same_samples(checkpoint: Path) -> None:
+    work = Work(PROMPTS, 60, batch_size=8, samples=8, temperature=1.0)
+    together, alone = (measured(checkpoint, OURS, each) for each in (work, replace(work, batch_size=1)))
+    assert together.lengths == alone.lengths
+    assert len(set(together.lengths)) > 5
 
 
 def test_a_group_is_read_once_and_separate_prompts_each(checkpoint: Path) -> None:
