@@ -58,11 +58,11 @@ def self_consistency(
 
 
 def _mean(scores: Sequence[float | None], sizes: Sequence[int]) -> dict[str, Any]:
-    """Over problems; undefined where it is so for one of them."""
+    """Over problems, each counting the same; undefined where it is so for one of them."""
     known = [score for score in scores if score is not None]
     if not known or len(known) < len(scores):
         return UNDEFINED
-    interval = clustered_interval(known, sizes)
+    interval = clustered_interval(known, [min(sizes)] * len(sizes))
     return {"value": sum(known) / len(known), "interval_95": list(interval) if interval else None}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.metrics.interval import Z_95, clustered_interval, wilson_interval
+from pipelines.metrics.pass_at_k import pass_at_k
 
 
 def test_the_interval_solves_the_score_equation() -> None:
@@ -80,3 +81,17 @@ def test_near_0_and_1_intervals_are_rather_too_wide(truth: float, alike: float, 
 
 def test_independent_samples_lose_little() -> None:
     assert coverage(0.3, 0, 500, 8) <= 0.96
+
+
+@pytest.mark.parametrize("alike", [0.1, 0.7])
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_pass_at_k_has_its_coverage_too(alike: float, k: int) -> None:
+    """The truth is 1 - E[(1 - p)^k] over beta-distributed p."""
+    scale, truth, problems, samples, runs = 1 / alike - 1, 0.1, 300, 8, 2000
+    a, b = truth * scale, (1 - truth) * scale
+    true = 1 - math.prod((b + step) / (a + b + step) for step in range(k))
+    draw = np.random.default_rng(k)
+    scores = np.array([pass_at_k(samples, correct, k) for correct in range(samples + 1)])
+    drawn = scores[draw.binomial(samples, draw.beta(a, b, (runs, problems)))]
+    intervals = [clustered_interval(row.tolist(), [samples] * problems) for row in drawn]
+    assert 0.935 <= np.mean([low <= true <= high for low, high in filter(None, intervals)]) <= 0.98
