@@ -23,7 +23,7 @@ def take_votes(
     """The vote over each of `ballots`, by problem: those that `journal` has, and the others, which it gets.
 
     Answers are compared in a child process of this one. A problem for which they cannot all be compared within
-    `limits.deadline_s` is voted on by the text of its answers, and says so. None when a stop is requested before all
+    `limits.deadline_s` is voted on by the text of its answers, and named. None when a stop is requested before all
     are there. Raises FatalError where the child does not work.
     """
     missing = [key for key in ballots.items() if key not in journal.samples]
@@ -43,8 +43,8 @@ def take_votes(
     by_text = [name for name, vote in found.items() if vote.by == "text"]
     if by_text:
         console.warn(
-            f"{len(by_text)} problem(s) are voted on by the text of the answers, because comparing these takes more than "
-            f"{limits.deadline_s:g} s: {', '.join(by_text[:5])}"
+            f"{len(by_text)} problem(s) are voted on by the text of the answers, which could not be compared within "
+            f"{limits.deadline_s:g} s (grading.deadline_s): {', '.join(by_text[:5])}"
         )
     return found
 
