@@ -54,7 +54,7 @@ def build_engine(loaded: LoadedModel, settings: EngineSettings) -> Engine:
 def _continuous(loaded: LoadedModel, settings: EngineSettings) -> Engine:
     from actors.engine.continuous.build import ContinuousOptions, build_continuous_engine
     from actors.engine.continuous.policy import Policy
-    from actors.engine.limits import measure_machine
+    from actors.engine.machine import known_machine
 
     options = ContinuousOptions(
         batch_size=settings.batch_size,
@@ -62,7 +62,7 @@ def _continuous(loaded: LoadedModel, settings: EngineSettings) -> Engine:
         kv_cache_tokens=settings.kv_cache_tokens,
         policy=Policy(settings.policy, settings.dynamic_window_s, settings.dynamic_requests),
         admission=settings.kv_admission,
-        machine=measure_machine(loaded.device, loaded.dtype),
+        machine=known_machine(loaded.device, loaded.dtype),
     )
     return build_continuous_engine(
         loaded.model,

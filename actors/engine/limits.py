@@ -6,32 +6,12 @@ values of every context; operations are two a weight for each token, and four a 
 head and component.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
 
-PROBE_BYTES = 2**28
-"""Read to measure bandwidth; four times the last-level cache where that is more."""
-
-LARGEST_PROBE = 2**31
-MATRIX = 2048
-GPU_MATRIX = 8192
-TRIES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a device was measured to do."""
-
-    bytes_per_s: float
-    flop_per_s: float
-
-    def __str__(self) -> str:
-        return f"{self.bytes_per_s / 1e9:.0f} GB/s, {self.flop_per_s / 1e12:.2f} TFLOP/s"
+from actors.engine.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,34 +74,3 @@ def costs_of(model: PreTrainedModel, kv_bytes: int, context_flop: int) -> Costs:
         logit_flop=2 * head_elements,
         context_flop=context_flop,
     )
-
-
-def measure_machine(device: torch.device, dtype: torch.dtype) -> Machine:
-    """Return the bandwidth and the rate of matrix products that `device` reaches now; a second or two."""
-    size = min(LARGEST_PROBE, max(PROBE_BYTES, 4 * _last_level_cache()))
-    source = torch.ones(size // 8, dtype=torch.float32, device=device)
-    target = torch.ones_like(source)
-    copied = 2 * source.nbytes / _fastest(lambda: target.copy_(source), device)
-    read = source.nbytes / _fastest(lambda: source.sum(), device)
-    side = GPU_MATRIX if device.type == "cuda" else MATRIX
-    matrix = torch.ones((side, side), dtype=dtype, device=device)
-    multiplied = 2 * side**3 / _fastest(lambda: matrix @ matrix, device)
-    return Machine(max(copied, read), multiplied)
-
-
-def _fastest(action: Callable[[], object], device: torch.device) -> float:
-    best = float("inf")
-    for _ in range(TRIES):
-        start = time.perf_counter()
-        action()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def _last_level_cache() -> int:
-    """Bytes of the largest cache of the first processor, 0 where the system does not tell."""
-    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    units = {"K": 2**10, "M": 2**20}
-    return max((int(size[:-1]) * units[size[-1]] for size in sizes if size and size[-1] in units), default=0)

@@ -1,13 +1,19 @@
 """Costs by known models' published sizes, bounds by hand."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 import torch
 import transformers
 from transformers import PreTrainedModel
 
+from actors.engine import machine as machine_module
 from actors.engine.continuous.attention.layer import AttentionLayer
 from actors.engine.continuous.build import ContinuousOptions, _costs
-from actors.engine.limits import Costs, Limits, Machine, Work, measure_machine
+from actors.engine.limits import Costs, Limits, Work
+from actors.engine.machine import KEPT_S, Machine, known_machine, measure_machine
 from actors.engine.requests import SamplingParams
 from tests.actors.engine.cases import prompts
 from tests.actors.engine.continuous.engines import continuous
@@ -99,6 +105,55 @@ def test_a_machine_is_measured_in_sensible_units() -> None:
     machine = measure_machine(torch.device("cpu"), torch.float32)
     assert 1e8 < machine.bytes_per_s < 1e13
     assert 1e8 < machine.flop_per_s < 1e15
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
+    """An empty cache folder, and what was measured since."""
+    made: list[Machine] = []
+
+    def measure(device: torch.device, dtype: torch.dtype) -> Machine:
+        made.append(Machine(1e9 + len(made), 1e12))
+        return made[-1]
+
+    monkeypatch.setenv("MATHLETE_CACHE", str(tmp_path))
+    monkeypatch.setattr(machine_module, "measure_machine", measure)
+    return made
+
+
+CPU = torch.device("cpu")
+
+
+def test_a_machine_is_measured_once_for_each_type_and_number_of_threads(measured: list[Machine]) -> None:
+    first = known_machine(CPU, torch.float32)
+    assert known_machine(CPU, torch.float32) == first
+    known_machine(CPU, torch.bfloat16)
+    assert len(measured) == 2
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    known_machine(CPU, torch.float32)
+    torch.set_num_threads(threads)
+    assert len(measured) == 3
+
+
+def test_a_measurement_that_is_old_or_damaged_is_made_again(measured: list[Machine], tmp_path: Path) -> None:
+    known_machine(CPU, torch.float32)
+    (path,) = (tmp_path / "machine").iterdir()
+    long_ago = time.time() - KEPT_S - 1
+    os.utime(path, (long_ago, long_ago))
+    assert known_machine(CPU, torch.float32) == measured[1]
+    for damaged in ("", "[1]", '{"bytes_per_s": 1}'):
+        path.write_text(damaged)
+        assert known_machine(CPU, torch.float32) == measured[-1]
+    assert len(measured) == 5
+
+
+def test_a_machine_without_a_cache_folder_is_measured_each_time(
+    measured: list[Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MATHLETE_CACHE", str(tmp_path / "file"))
+    assert [known_machine(CPU, torch.float32) for _ in range(2)] == measured
 
 
 def test_options_out_of_range_are_refused() -> None:
