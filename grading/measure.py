@@ -1,4 +1,4 @@
-"""What grading costs on this machine: pairs a second, with any number of workers, and what stays behind afterwards."""
+"""What grading costs on this machine with any number of workers, and what stays behind afterwards."""
 
 import queue
 import threading
@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grading.compare import is_equivalent, verdict_on
 from grading.limits import GradingItem, GradingLimits
 from grading.process import GradingProcess
-from grading.read import read_answer
 from grading.verdict import Verdict
 
 BATCH = 64
@@ -35,16 +33,6 @@ class PoolMeasurement:
     @property
     def items_per_s(self) -> float:
         return len(self.verdicts) / self.seconds
-
-
-def measure_pairs(pairs: Sequence[tuple[str, str]]) -> float:
-    """Pairs of (answer, gold) a second in this process, with nothing remembered from before."""
-    verdict_on.cache_clear()
-    read_answer.cache_clear()
-    started = time.perf_counter()
-    for answer, gold in pairs:
-        is_equivalent(answer, gold)
-    return len(pairs) / (time.perf_counter() - started)
 
 
 def measure_pool(items: Sequence[GradingItem], workers: int, limits: GradingLimits | None = None) -> PoolMeasurement:

@@ -1,5 +1,5 @@
 from grading import GradingItem, Outcome
-from grading.measure import measure_pairs, measure_pool
+from grading.measure import measure_pool
 
 
 def test_a_measured_pool_returns_every_verdict_in_order_and_leaves_nothing_behind():
@@ -10,7 +10,3 @@ def test_a_measured_pool_returns_every_verdict_in_order_and_leaves_nothing_behin
     assert measured.outcomes == {"correct": 150, "wrong": 150}
     assert (measured.descriptors_left, measured.children_left, measured.restarts) == (0, 0, 0)
     assert all(measured.rss_kb)
-
-
-def test_pairs_a_second_is_a_rate():
-    assert measure_pairs([("1/2", "0.5")] * 10) > 0
