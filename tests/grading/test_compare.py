@@ -22,9 +22,8 @@ def test_other_answers_are_never_correct(row):
     assert not is_equivalent(row["pred"], row["gold"]).correct
 
 
-@pytest.mark.parametrize("row", PAIRS, ids=lambda row: f"{row['gold']} ~ {row['pred']}")
-def test_conventions(row):
-    assert is_equivalent(row["pred"], row["gold"]).correct is row["equal"]
+def test_conventions():
+    assert not [row for row in PAIRS if is_equivalent(row["pred"], row["gold"]).correct is not row["equal"]]
 
 
 @pytest.mark.data

@@ -24,9 +24,8 @@ def both_ways(first, second):
     return is_equivalent(first, second).correct, is_equivalent(second, first).correct
 
 
-@pytest.mark.parametrize("gold", OWN)
-def test_every_answer_is_equivalent_to_itself(gold):
-    assert is_equivalent(gold, gold).correct
+def test_every_answer_is_equivalent_to_itself():
+    assert not [gold for gold in OWN if not is_equivalent(gold, gold).correct]
 
 
 def test_equivalence_has_no_direction():

@@ -1,7 +1,7 @@
 """What the tests of the padded engine share: prompts full of awkward ids, and the plain reference beside the engine."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -20,6 +20,15 @@ LENGTHS = [1, 2, 3, 5, 7, 8, 9, 12, 17, 20, 25, 30, 33, 36, 39, 40]
 GREEDY = SamplingParams(max_new_tokens=20)
 SAMPLED = SamplingParams(temperature=0.9, max_new_tokens=20, seed=3)
 FILTERED = SamplingParams(temperature=1.1, top_p=0.95, top_k=60, min_p=0.01, max_new_tokens=20, seed=5)
+
+
+def ways(architectures: Iterable[str]) -> list[Any]:
+    """(architecture, params): sampling from all of them, since it sees the whole distribution. How else a token is chosen
+    does not depend on where its logits come from, so two architectures stand for all."""
+    others = [(name, params) for name in ("llama", "mistral_window_8") for params in ("greedy", "filtered")]
+    chosen = {"greedy": GREEDY, "sampled": SAMPLED, "filtered": FILTERED}
+    pairs = [*((name, "sampled") for name in architectures), *others]
+    return [pytest.param(name, chosen[params], id=f"{name}-{params}") for name, params in pairs]
 
 
 def prompts(lengths: list[int], seed: int = 0) -> list[GenerationRequest]:

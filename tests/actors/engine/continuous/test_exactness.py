@@ -10,7 +10,7 @@ from actors.engine import Completion, GenerationRequest, SamplingParams
 from actors.engine.continuous import scheduler
 from actors.engine.continuous.policy import Policy
 from actors.engine.native import load, unavailable_reason
-from tests.actors.engine.cases import FILTERED, GREEDY, KNOWN, LENGTHS, SAMPLED, assert_same, prompts, reference
+from tests.actors.engine.cases import GREEDY, KNOWN, LENGTHS, SAMPLED, assert_same, prompts, reference, ways
 from tests.actors.engine.continuous.engines import INTERFACE, bfloat16, continuous, hard_run, one_by_one, same_bits
 from tests.actors.engine.tiny import tiny_model
 
@@ -81,8 +81,7 @@ def test_the_same_bits_under_every_policy_and_admission() -> None:
 
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["torch", "native"])
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED, FILTERED], ids=["greedy", "sampled", "filtered"])
-@pytest.mark.parametrize("architecture", INTERFACE)
+@pytest.mark.parametrize(("architecture", "params"), ways(INTERFACE))
 def test_equals_a_single_prompt_without_cache(architecture: str, params: SamplingParams, kernels: bool) -> None:
     model = tiny_model(architecture)
     requests = prompts(LENGTHS)

@@ -8,7 +8,6 @@ import transformers
 from actors.engine import GenerationRequest, SamplingParams
 from actors.engine.padded import PaddedEngine
 from tests.actors.engine.cases import (
-    FILTERED,
     GREEDY,
     LENGTHS,
     SAMPLED,
@@ -17,12 +16,12 @@ from tests.actors.engine.cases import (
     prompts,
     reference,
     seen_forwards,
+    ways,
 )
 from tests.actors.engine.tiny import CONFIGS, EOS, GROUPED, VOCABULARY, tiny_model, tiny_tokenizer
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED, FILTERED], ids=["greedy", "sampled", "filtered"])
-@pytest.mark.parametrize("architecture", CONFIGS)
+@pytest.mark.parametrize(("architecture", "params"), ways(CONFIGS))
 def test_batched_equals_single_prompt_without_cache(architecture: str, params: SamplingParams) -> None:
     model = tiny_model(architecture)
     requests = prompts(LENGTHS)
