@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grading import GradingItem, Verdict
-from pipelines.config.schema import EvalConfig, GradingConfig
+from pipelines.config import EvalConfig
+from pipelines.config.schema import GradingConfig
 from pipelines.dispatch.connect import connected
 from pipelines.dispatch.fleet import wait
 from pipelines.dispatch.launch import grading_pool
