@@ -7,13 +7,16 @@ splits share nothing, whatever the seeds and counts.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count as count_up
-from itertools import islice
+from itertools import cycle, islice
 from math import gcd
+from typing import Literal
 
 from pipelines.problems.draws import Draws
 from pipelines.problems.error import ProblemError
 from pipelines.problems.expression import Expression, Number, Operation, latex, steps
 from pipelines.problems.problem import Problem
+
+Exhausted = Literal["refuse", "skip"]
 
 SPLITS = ("train", "test")
 TEST_SHARE = 5  # one expression in five is for testing
@@ -23,14 +26,19 @@ LOWEST_TERMS = " Write the answer as a whole number or as a fraction in lowest t
 
 
 def arithmetic_problems(
-    count: int, seed: int = 0, split: str = "train", levels: Sequence[int] = (1, 2, 3, 4, 5)
+    count: int,
+    seed: int = 0,
+    split: str = "train",
+    levels: Sequence[int] = (1, 2, 3, 4, 5),
+    exhausted: Exhausted = "refuse",
 ) -> list[Problem]:
-    """`count` different problems, their levels taken in turn from `levels`.
+    """`count` different problems, their levels taken in turn from `levels`, where one may stand several times.
 
     1: sums and differences of one-digit numbers; 2: of two-digit numbers, and small products; 3: larger products,
     exact divisions, three terms; 4: two or three operations with precedence or parentheses; 5: several operations with
     parentheses and exact divisions, or fractions. More problems of the same seed start with the fewer ones. The id of
-    a problem depends on its text alone.
+    a problem depends on its text alone. The easy levels hold few: about 1,200 problems to train on at level 1, and
+    10,000 at level 2. `exhausted` says what becomes of a level that runs out: "refuse" it, or "skip" its turns.
 
     Raises `ProblemError` for a bad argument, and when `levels` do not hold `count` different problems.
     """
@@ -38,17 +46,18 @@ def arithmetic_problems(
     problems: list[Problem] = []
     seen: set[str] = set()
     streams = {level: _expressions(seed, level) for level in levels}
-    for index in range(count):
-        level = levels[index % len(levels)]
+    turns = cycle(levels)
+    while len(problems) < count:
+        level = next(turns)
+        if level not in streams:
+            continue
         problem = _next_new(streams[level], level, split, seen)
-        if problem is None:
-            made = sum(each.level == level for each in problems)
-            message = (
-                f"level {level} of the {split} split ran out after {made} different problems, of {count} asked for in "
-                f"all; lower the count, or leave out level {level}"
-            )
-            raise ProblemError("builtin:arithmetic cannot make so many different problems:", [message])
-        problems.append(problem)
+        if problem is not None:
+            problems.append(problem)
+        elif exhausted == "refuse" or len(streams) == 1:
+            raise _ran_out(problems, level, split, count)
+        else:
+            del streams[level]
     return problems
 
 
@@ -56,6 +65,15 @@ def split_of(expression: str) -> str:
     """ "train" or "test", from the LaTeX of an expression."""
     digest = hashlib.sha256(f"arithmetic split\n{expression}".encode()).digest()
     return "test" if int.from_bytes(digest[:8], "big") % TEST_SHARE == 0 else "train"
+
+
+def _ran_out(problems: Sequence[Problem], level: int, split: str, count: int) -> ProblemError:
+    made = sum(each.level == level for each in problems)
+    message = (
+        f"level {level} of the {split} split ran out after {made} different problems, of {count} asked for in "
+        f"all; lower the count, leave out level {level}, or let its turns be skipped (data.exhausted=skip)"
+    )
+    return ProblemError("builtin:arithmetic cannot make so many different problems:", [message])
 
 
 def _check(count: int, split: str, levels: Sequence[int]) -> None:

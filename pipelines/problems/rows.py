@@ -38,15 +38,21 @@ class CellError(ValueError):
 
 
 def problems_from_rows(
-    rows: Sequence[Row], columns: Mapping[str, str | None], name: str, faults: Sequence[str] = ()
+    rows: Sequence[Row],
+    columns: Mapping[str, str | None],
+    name: str,
+    faults: Sequence[str] = (),
+    left_out: list[str] | None = None,
 ) -> list[Problem]:
     """Problems in the order of `rows`.
 
     `columns` maps fields of `Problem` to column names and overrides `DEFAULT_COLUMNS`; None or "" means that the
-    table has no such column. A table without ids gets them from the problem texts: a hash, with an ordinal behind it for texts
-    that occur more than once. `name` names the table in messages; `faults` are those already found while reading it.
+    table has no such column. A table without ids gets them from the problem texts: a hash, with an ordinal behind it for
+    texts that occur more than once. One without answers gets what each solution boxes. `name` names the table in
+    messages; `faults` are those already found while reading it.
 
-    Raises `ProblemError` with every fault of the table.
+    Raises `ProblemError` with every fault of the table. Where `left_out` is given, the faults of single rows go there
+    instead, and those rows are left out; of rows with one id, the first stays.
     """
     names = resolve_columns(columns, name)
     problems: list[tuple[str, Problem]] = []
@@ -66,9 +72,11 @@ def problems_from_rows(
             if not row_messages:
                 problems.append((row.place, Problem(**values)))
     messages += _duplicate_ids(problems)
-    if messages:
+    if messages and (left_out is None or column_messages or not problems):
         raise ProblemError(f"{name} cannot be used:", messages)
-    return [problem for _, problem in problems]
+    if left_out is not None:
+        left_out += messages
+    return list({problem.id: problem for _, problem in reversed(problems)}.values())[::-1]
 
 
 def resolve_columns(columns: Mapping[str, str | None], name: str) -> dict[str, str | None]:
@@ -78,7 +86,7 @@ def resolve_columns(columns: Mapping[str, str | None], name: str) -> dict[str, s
         if field not in DEFAULT_COLUMNS:
             hint = did_you_mean(field, DEFAULT_COLUMNS, list_known="fields")
             messages.append(f"data.columns.{field}: a problem has no field {field!r}{hint}")
-        elif not column and field in REQUIRED_FIELDS:
+        elif not column and field == "problem":
             messages.append(f"data.columns.{field}: every table needs this column; give its name")
     if messages:
         raise ProblemError(f"{name}: the column names cannot be used:", messages)
@@ -101,6 +109,7 @@ def _present_columns(
                 f"no column {column!r} for the field {field!r}{hint} "
                 f"The columns found are: {', '.join(found) or 'none'}. "
                 f"Name the right one with data.columns.{field}=<name>"
+                + (', or take what solutions box with data.columns.answer=""' if field == "answer" else "")
             )
         # Only a required column stays when it is blank throughout, so that its rows are reported one by one.
         present[field] = column if column in filled or field in REQUIRED_FIELDS else None
@@ -123,7 +132,21 @@ def _read_row(row: Row, names: Mapping[str, str | None]) -> tuple[dict[str, Any]
                 values[field] = None if _is_blank(value) else _text(value)
         except CellError as error:
             messages.append(f"{row.place}: {field} (column {column!r}) {error}")
+    if names["answer"] is None:
+        try:
+            values["answer"] = _boxed(values.get("solution"))
+        except CellError as error:
+            messages.append(f"{row.place}: answer {error}")
     return values, messages
+
+
+def _boxed(solution: str | None) -> str:
+    from grading import extract  # late: the grader loads sympy, which few sources need
+
+    found = extract(solution or "", lenient=False)
+    if found is None:
+        raise CellError("is missing: the table has no column for it, and the solution boxes none")
+    return found.answer
 
 
 def parse_level(value: Any) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.problems.arithmetic import arithmetic_problems
+from pipelines.problems.arithmetic import Exhausted, arithmetic_problems
 from pipelines.problems.error import ProblemError
 from pipelines.problems.files import SUFFIXES, read_file
 from pipelines.problems.hub import read_hub
@@ -32,7 +32,7 @@ class DataSource:
     as a hub dataset, or a hub id. A relative path that does not exist is looked up in the folder that the environment
     variable MATHLETE_DATA names. `split` applies to the hub, folders and "builtin:arithmetic"; `revision` and `subset`
     to the hub; `columns` (field of `Problem` → column, None or "" for no such column) to everything that is a table;
-    `seed`, `count` and `levels` to "builtin:arithmetic".
+    `seed`, `count`, `levels` and `exhausted` to "builtin:arithmetic".
     """
 
     source: str
@@ -43,6 +43,7 @@ class DataSource:
     seed: int = 0
     count: int = 200
     levels: tuple[int, ...] = (1, 2, 3, 4, 5)
+    exhausted: Exhausted = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,11 @@ class Place:
     description: str
 
 
-def load_problems(source: DataSource) -> list[Problem]:
-    """The problems of `source` in its own order, with unique ids. Raises `ProblemError`."""
+def load_problems(source: DataSource, left_out: list[str] | None = None) -> list[Problem]:
+    """The problems of `source` in its own order, with unique ids. Raises `ProblemError`; where `left_out` is given, rows
+    that are at fault are left out, and why goes there."""
     if source.source == ARITHMETIC:
-        return arithmetic_problems(source.count, source.seed, source.split, source.levels)
+        return arithmetic_problems(source.count, source.seed, source.split, source.levels, source.exhausted)
     if source.source == MINI:
         rows, faults = read_file(_mini_path())
         return problems_from_rows(rows, {}, MINI, faults)
@@ -67,9 +69,9 @@ def load_problems(source: DataSource) -> list[Problem]:
                 f"{place.path} is a local file:", ["revision and subset belong to datasets on the hub; leave them out"]
             )
         rows, faults = read_file(place.path)
-        return problems_from_rows(rows, source.columns, str(place.path), faults)
+        return problems_from_rows(rows, source.columns, str(place.path), faults, left_out)
     rows = read_hub(str(place.path or source.source), source.split, source.revision, source.subset)
-    return problems_from_rows(rows, source.columns, place.description)
+    return problems_from_rows(rows, source.columns, place.description, left_out=left_out)
 
 
 def describe_source(source: DataSource) -> str:

@@ -143,6 +143,17 @@ def test_an_exhausted_level_is_an_error_that_names_it() -> None:
         arithmetic_problems(5000, split="test", levels=(1, 2))
 
 
+def test_turns_of_an_exhausted_level_may_be_skipped() -> None:
+    found = arithmetic_problems(1200, split="test", levels=(1, 3, 3), exhausted="skip")
+    levels = Counter(problem.level for problem in found)
+    assert levels[1] + levels[3] == 1200 == len({problem.id for problem in found})
+    assert levels[1] < 1200 / 3
+    with pytest.raises(ProblemError, match=rf"level 1 of the test split ran out after {levels[1]} different"):
+        arithmetic_problems(1200, split="test", levels=(1, 3, 3))
+    with pytest.raises(ProblemError, match=r"level 2 .* ran out"):
+        arithmetic_problems(3000, split="test", levels=(1, 2), exhausted="skip")
+
+
 def test_bad_arguments_are_reported_together() -> None:
     with pytest.raises(ProblemError) as caught:
         arithmetic_problems(0, split="validation", levels=(1, 6))

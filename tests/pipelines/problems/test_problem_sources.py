@@ -82,6 +82,33 @@ def test_a_column_without_a_name_is_left_out(tmp_path: Path, nothing: str | None
     assert load(write(tmp_path / "p.jsonl", row(level="hard")), columns={"level": nothing})[0].level is None
 
 
+def test_without_an_answer_column_answers_are_what_solutions_box(tmp_path: Path) -> None:
+    rows = [row(answer="9", solution=r"So $\boxed{\frac{1}{2}}.$"), row(unique_id="b", solution="So it is 3.")]
+    left_out: list[str] = []
+    path = write(tmp_path / "p.jsonl", *rows)
+    (problem,) = load_problems(DataSource(str(path), columns={"answer": ""}), left_out)
+    assert problem.answer == r"\frac{1}{2}"
+    assert left_out == ["line 2: answer is missing: the table has no column for it, and the solution boxes none"]
+    assert left_out[0] in complaint(path, columns={"answer": ""})
+
+
+def test_faulty_rows_may_be_left_out_with_their_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    rows = [row(), row(unique_id="b", answer=None), row(problem="other"), row(unique_id="d")]
+    path.write_text("\n".join([json.dumps(rows[0]), '{"problem": ', *map(json.dumps, rows[1:])]))
+    left_out: list[str] = []
+    assert [problem.id for problem in load_problems(DataSource(str(path)), left_out)] == ["a", "d"]
+    broken, no_answer, twice = left_out
+    assert "p.jsonl:2: not valid JSON" in broken and "line 3: answer" in no_answer
+    assert "the id 'a' stands on line 1, line 4" in twice
+
+
+def test_a_table_of_nothing_but_faulty_rows_is_an_error_all_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", row(answer=""))
+    with pytest.raises(ProblemError, match="line 1: answer"):
+        load_problems(DataSource(str(path)), [])
+
+
 def test_blank_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(ROW).encode() + b"\n\n  \n" + json.dumps(row(unique_id="b")).encode())
@@ -167,8 +194,8 @@ def test_a_field_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_required_column_cannot_be_left_out(tmp_path: Path) -> None:
-    assert "columns.answer: every table needs this column" in complaint(
-        write(tmp_path / "p.jsonl", ROW), columns={"answer": None}
+    assert "columns.problem: every table needs this column" in complaint(
+        write(tmp_path / "p.jsonl", ROW), columns={"problem": None}
     )
 
 
