@@ -84,7 +84,7 @@ class Subject:
 
     def __init__(self, config: JobConfig) -> None:
         settings = config.model
-        self.path = resolve_model(settings.name, settings.revision)
+        self.path = resolve_model(settings.name, settings.revision, weights=settings.init == "checkpoint")
         self.tokenizer = load_tokenizer(self.path, settings.revision, settings.trust_remote_code)
         self.prompts = PromptBuilder(self.tokenizer, PromptSettings(**dict(config.prompt)))
         # A built-in model is resolved again on each node, into that node's cache.
@@ -109,12 +109,14 @@ def data_source(data: DataConfig) -> DataSource:
         seed=data.seed,
         count=data.count,
         levels=data.levels or (1, 2, 3, 4, 5),
+        exhausted=data.exhausted,
     )
 
 
-def selected_problems(data: DataConfig) -> list[Problem]:
-    """The problems that the section names, after its filters. Raises ProblemError."""
-    return select(load_problems(data_source(data)), Selection(data.limit, data.ids, data.subjects, data.levels))
+def selected_problems(data: DataConfig, left_out: list[str] | None = None) -> list[Problem]:
+    """The problems that the section names, after its filters. Raises ProblemError; for `left_out` see `load_problems`."""
+    problems = load_problems(data_source(data), left_out)
+    return select(problems, Selection(data.limit, data.ids, data.subjects, data.levels))
 
 
 def sampling_params(sampling: SamplingConfig) -> SamplingParams:

@@ -34,6 +34,9 @@ class ModelSpec:
     attention: str = "auto"
     """auto, sdpa, eager, flash_attention_2, ..."""
     trust_remote_code: bool = False
+    init: str = "checkpoint"
+    """checkpoint, or random: the architecture and tokenizer of `path`, with weights drawn from `init_seed`."""
+    init_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def load_tokenizer(
     """Return the tokenizer of a folder, hub id or built-in model. Raises ModelError."""
     from transformers import AutoTokenizer
 
-    source = resolve_model(path, revision)
+    source = resolve_model(path, revision, weights=False)
     with _explained(path, "its tokenizer"):
         return AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
 
@@ -69,35 +72,21 @@ def read_config(path: str, revision: str | None = None, trust_remote_code: bool 
     """Return transformers' configuration of a folder, hub id or built-in model. Raises ModelError."""
     from transformers import AutoConfig
 
-    source = resolve_model(path, revision)
+    source = resolve_model(path, revision, weights=False)
     with _explained(path, "its configuration"):
         return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
 
 
 def load_model(spec: ModelSpec) -> LoadedModel:
     """Load what `spec` names. Raises ModelError, whatever the reason, and when weights and architecture do not match
-    to the last tensor: a model that starts with random layers must not be evaluated."""
-    from transformers import AutoModelForCausalLM
-
+    to the last tensor: a model must not start with random layers unless all of it was asked to."""
     device = choose_device(spec.device)
     dtype = choose_dtype(spec.dtype, device)
     tokenizer = load_tokenizer(spec.path, spec.revision, spec.trust_remote_code)
     config = read_config(spec.path, spec.revision, spec.trust_remote_code)
+    make = _random_model if spec.init == "random" else _read_model
     with _explained(spec.path, "its weights", spec.attention):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            resolve_model(spec.path, spec.revision),
-            revision=spec.revision,
-            config=config,
-            dtype=dtype,
-            device_map={"": device} if device.type != "cpu" else None,
-            attn_implementation=_attention(spec.attention, config),
-            trust_remote_code=spec.trust_remote_code,
-            # Collected below with all other differences, instead of raised one at a time.
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
-    model, found = loaded
-    _check_complete(spec.path, found)
+        model = make(spec, config, device, dtype)
     return LoadedModel(
         model=model.eval(),
         tokenizer=tokenizer,
@@ -110,6 +99,42 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         eos_token_ids=checkpoint.eos_token_ids(model.config, model.generation_config, tokenizer),
         revision=getattr(model.config, "_commit_hash", None),
     )
+
+
+def _read_model(spec: ModelSpec, config: Any, device: "torch.device", dtype: "torch.dtype") -> "PreTrainedModel":
+    from transformers import AutoModelForCausalLM
+
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        resolve_model(spec.path, spec.revision),
+        revision=spec.revision,
+        config=config,
+        dtype=dtype,
+        device_map={"": device} if device.type != "cpu" else None,
+        attn_implementation=_attention(spec.attention, config),
+        trust_remote_code=spec.trust_remote_code,
+        # Collected below with all other differences, instead of raised one at a time.
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+    )
+    model, found = loaded
+    _check_complete(spec.path, found)
+    return model
+
+
+def _random_model(spec: ModelSpec, config: Any, device: "torch.device", dtype: "torch.dtype") -> "PreTrainedModel":
+    """Weights as the architecture draws them, in float32 on the CPU: the same on every machine."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.init_seed)
+        model = AutoModelForCausalLM.from_config(
+            config,
+            dtype=torch.float32,
+            attn_implementation=_attention(spec.attention, config),
+            trust_remote_code=spec.trust_remote_code,
+        )
+    return model.to(device=device, dtype=dtype)
 
 
 def choose_device(name: str) -> "torch.device":

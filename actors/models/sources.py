@@ -18,10 +18,11 @@ TOKENIZERS = (
 )
 
 
-def resolve_model(name: str, revision: str | None = None) -> str:
+def resolve_model(name: str, revision: str | None = None, *, weights: bool = True) -> str:
     """Return the path of a complete local folder, or `name` itself where it is a hub id.
 
-    A built-in model is fetched and converted on first use. `revision` belongs to hub ids alone.
+    A folder may lack its weights where `weights` says that they are not needed. A built-in model that is not there yet
+    is fetched and converted. `revision` belongs to hub ids alone.
     Raises ModelError for a folder that is missing or incomplete, a name close to a built-in one, and a revision of
     something that has none.
     """
@@ -31,7 +32,7 @@ def resolve_model(name: str, revision: str | None = None) -> str:
     folder = Path(name).expanduser()
     if folder.is_dir() or _looks_like_path(name):
         _refuse_revision(name, revision, "a local folder")
-        _check_folder(folder)
+        _check_folder(folder, weights)
         return str(folder.resolve())
     close = difflib.get_close_matches(name.lower(), BUILTIN_MODELS, n=1, cutoff=0.8) if "/" not in name else []
     if close:
@@ -48,7 +49,7 @@ def _refuse_revision(name: str, revision: str | None, kind: str) -> None:
         raise ModelError(f"{name} is {kind}, which has no revisions: leave the revision ({revision!r}) out")
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, weights: bool) -> None:
     if not folder.exists():
         raise ModelError(f"there is no folder {folder}")
     if not folder.is_dir():
@@ -56,7 +57,7 @@ def _check_folder(folder: Path) -> None:
     missing = []
     if not (folder / "config.json").is_file():
         missing.append("config.json")
-    if not _any(folder, WEIGHTS):
+    if weights and not _any(folder, WEIGHTS):
         missing.append("weights (model.safetensors)")
     if not _any(folder, TOKENIZERS):
         missing.append("a tokenizer (tokenizer.json)")

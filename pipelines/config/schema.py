@@ -41,7 +41,9 @@ class ModelConfig(Section):
 
     shorthand = "name"
 
-    name: str = Field("smollm2-135m", min_length=1, description="local folder, hub id, or built-in `smollm2-135m`")
+    name: str = Field(
+        "smollm2-135m", min_length=1, description="local folder, hub id, or built-in: `smollm2-135m`, `mathlete-tiny`"
+    )
     revision: str | None = Field(None, description="branch, tag or commit of a hub model")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="auto: bfloat16 where the processor is made for it, else float32"
@@ -51,13 +53,17 @@ class ModelConfig(Section):
         "auto", description="attention implementation of transformers"
     )
     trust_remote_code: bool = Field(False, description="run Python code that comes with the model")
+    init: Literal["checkpoint", "random"] = Field(
+        "checkpoint", description="random: weights drawn anew, of the model's architecture; to train from scratch"
+    )
+    init_seed: int = Field(0, description="seed of random weights")
 
 
 class ColumnsConfig(Section):
     """Names of the columns in a file or hub data set; unset: the usual names are tried; '': there is none."""
 
     problem: str | None = Field(None, description="problem statement")
-    answer: str | None = Field(None, description="right answer")
+    answer: str | None = Field(None, description="right answer; '': the one that the solution boxes")
     id: str | None = Field(None, description="identity of a problem")
     subject: str | None = Field(None, description="subject")
     level: str | None = Field(None, description="difficulty, 1 to 5")
@@ -79,6 +85,9 @@ class DataConfig(Section):
     columns: ColumnsConfig = ColumnsConfig()
     count: int = Field(200, ge=1, description="builtin:arithmetic: how many problems to generate")
     seed: int = Field(0, description="builtin:arithmetic: seed of the generator")
+    exhausted: Literal["refuse", "skip"] = Field(
+        "refuse", description="builtin:arithmetic: what becomes of a level with too few different problems"
+    )
     limit: str | None = Field(None, description="`N`: the first N problems; `A-B`: problems A to B, counted from 1")
     ids: tuple[str, ...] = Field((), description="only these problem ids")
     subjects: tuple[str, ...] = Field((), description="only these subjects")
@@ -259,7 +268,6 @@ class JobConfig(Section):
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     prompt: PromptConfig = PromptConfig()
-    sampling: SamplingConfig = SamplingConfig()
     generation: GenerationConfig = GenerationConfig()
     generators: GeneratorsConfig = GeneratorsConfig()
     grading: GradingConfig = GradingConfig()

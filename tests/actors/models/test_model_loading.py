@@ -131,17 +131,43 @@ def test_hub_ids_pass_through() -> None:
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [
-        ("config.json", "it lacks config.json"),
-        ("model.safetensors", r"it lacks weights \(model.safetensors\)"),
-        ("tokenizer.json", r"it lacks a tokenizer \(tokenizer.json\)"),
-    ],
+    [("config.json", "it lacks config.json"), ("tokenizer.json", r"it lacks a tokenizer \(tokenizer.json\)")],
 )
 def test_a_folder_without_a_part_is_refused_by_the_parts_name(folder: Path, file: str, text: str) -> None:
     (folder / file).unlink()
     for attempt in (load_tokenizer, read_config, lambda path: load_model(ModelSpec(path))):
         with pytest.raises(ModelError, match=text):
             attempt(str(folder))
+
+
+def test_weights_may_be_missing_only_where_they_are_not_read(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert load_tokenizer(str(folder)) is not None
+    assert read_config(str(folder)).max_position_embeddings == 512
+    for attempt in (resolve_model, lambda path: load_model(ModelSpec(path))):
+        with pytest.raises(ModelError, match=r"it lacks weights \(model.safetensors\)"):
+            attempt(str(folder))
+
+
+def test_random_weights_are_those_of_their_seed_and_leave_torch_as_it_was(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+    def weights(seed: int) -> dict[str, torch.Tensor]:
+        return load_model(ModelSpec(str(folder), dtype="float32", init="random", init_seed=seed)).model.state_dict()
+
+    before = torch.get_rng_state()
+    first, again, other = weights(1), weights(1), weights(2)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(again[name], weight) for name, weight in first.items())
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert not torch.equal(other[name], first[name]) and first[name].std() > 0
+
+
+def test_random_weights_are_drawn_even_where_there_are_others(folder: Path) -> None:
+    kept = load_model(ModelSpec(str(folder), dtype="float32")).model.state_dict()
+    drawn = load_model(ModelSpec(str(folder), dtype="float32", init="random")).model.state_dict()
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert not torch.equal(kept[name], drawn[name])
 
 
 def test_an_empty_folder_lacks_everything(tmp_path: Path) -> None:
