@@ -23,6 +23,15 @@ class LearnerBroken(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class TeacherSpec:
+    """A model whose `top_k` most probable tokens supervised steps learn beside the solutions. It has the tokenizer of the
+    model in training."""
+
+    model: ModelSpec
+    top_k: int
+
+
+@dataclass(frozen=True, slots=True)
 class LearnerSpec:
     """What a learner holds, where it keeps checkpoints, and what Ray promised it."""
 
@@ -35,6 +44,7 @@ class LearnerSpec:
     keep_best: bool
     num_cpus: int
     num_gpus: float
+    teacher: TeacherSpec | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -97,6 +107,7 @@ class TrainingHost:
         self._spec = spec
         self._loaded: Learner | None = None
         self._tokenizer: Any = None
+        self._teacher: Any = None
         self._calls = 0
 
     def load(self) -> LearnerReport:
@@ -123,6 +134,8 @@ class TrainingHost:
         loaded = load_model(replace(self._spec.model, dtype="float32"))
         self._tokenizer = loaded.tokenizer
         self._loaded = learner = Learner(loaded.model, self._spec.settings)
+        if self._spec.teacher is not None:
+            self._teacher = load_model(self._spec.teacher.model).model
         checkpoints = self._checkpoints()
         newest = checkpoints.latest()
         if newest is not None:
@@ -156,12 +169,22 @@ class TrainingHost:
         return LearnedStep(metrics, [[next(values) for _ in group.rollouts] for group in groups])
 
     def supervised_step(self, examples: Sequence[Example]) -> dict[str, float]:
-        """One update towards worked solutions, as `Learner.supervised_step`."""
-        return self._learner().supervised_step(examples)
+        """One update towards worked solutions, and the teacher's tokens if there is one, as `Learner.supervised_step`."""
+        learner = self._learner()
+        return learner.supervised_step(self._taught(learner, examples))
 
     def supervised_loss(self, examples: Sequence[Example]) -> dict[str, float]:
         """The loss of held-out solutions, as `Learner.supervised_loss`."""
         return self._learner().supervised_loss(examples)
+
+    def _taught(self, learner: "Learner", examples: Sequence[Example]) -> Sequence[Example]:
+        if self._spec.teacher is None:
+            return examples
+        from actors.learning.teacher import taught
+
+        vocabulary = learner.policy.base.config.get_text_config().vocab_size
+        budget = learner.settings.token_budget
+        return taught(self._teacher, examples, self._spec.teacher.top_k, budget, vocabulary)
 
     def publish(self, dtype: str) -> PublishedWeights:
         """Put the weights, as `dtype`, into the object store once for all generators."""

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from actors.learner import LearnerReport, LearnerSpec, PublishedWeights
+from actors.learner import LearnerReport, LearnerSpec, PublishedWeights, TeacherSpec
 from actors.models import ModelSpec
 from actors.resources import shared_gpus
 from pipelines.config import TrainingConfig
@@ -196,6 +196,7 @@ def crew_of(
     *,
     weights_bytes: int,
     reward: str | None = None,
+    teacher: TeacherSpec | None = None,
     generating: bool = True,
 ) -> Iterator[Crew]:
     """The actors of a run on Ray, for the length of the block.
@@ -222,7 +223,7 @@ def crew_of(
         crew = Crew(
             generators=generator_pool(config, plan, units, model),
             graders=grading_pool(config, plan, reward),
-            new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan)),
+            new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan, teacher)),
             unit_size=units.size,
             console=console,
             stop=stop,
@@ -235,7 +236,9 @@ def crew_of(
             crew.close()
 
 
-def _learner_spec(config: TrainingConfig, model: ModelSpec, run_folder: Path, plan: Plan) -> LearnerSpec:
+def _learner_spec(
+    config: TrainingConfig, model: ModelSpec, run_folder: Path, plan: Plan, teacher: TeacherSpec | None
+) -> LearnerSpec:
     return LearnerSpec(
         model=model,
         settings=config.learner_settings(),
@@ -244,6 +247,7 @@ def _learner_spec(config: TrainingConfig, model: ModelSpec, run_folder: Path, pl
         keep_best=config.checkpoints.keep_best,
         num_cpus=plan.learner_cpus,
         num_gpus=plan.learner_gpus,
+        teacher=teacher,
     )
 
 

@@ -37,6 +37,16 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn_and_another_comes_cl
     assert 0 < learner.supervised_loss(examples)["loss/teacher_kl"] < before / 2
 
 
+def test_ids_beyond_the_students_vocabulary_do_not_exist_for_the_teacher() -> None:
+    model = tiny_model("llama")
+    (found,) = teacher_tokens(model, ROWS[:1], 3, 1000, vocabulary=50)
+    with torch.no_grad():
+        logits = model(torch.tensor([ROWS[0].prompt_ids + ROWS[0].completion_ids]), use_cache=False).logits[0]
+    top = logits[len(ROWS[0].prompt_ids) - 1 : -1, :50].log_softmax(dim=-1).topk(3, dim=-1)
+    assert [list(ids) for ids in found.ids] == top.indices.tolist()
+    torch.testing.assert_close(torch.tensor(found.logprobs), top.values, rtol=1e-5, atol=1e-5)
+
+
 def test_more_tokens_than_the_vocabulary_are_refused() -> None:
     with pytest.raises(ValueError, match="vocabulary of 400, got 401"):
         teacher_tokens(tiny_model("llama"), ROWS, 401, 1000)
