@@ -16,6 +16,7 @@ from pipelines import grade
 from pipelines.bench import command as bench
 from pipelines.config import (
     ConfigError,
+    DistillConfig,
     EvalConfig,
     GrpoConfig,
     JobConfig,
@@ -26,7 +27,7 @@ from pipelines.config import (
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
 
-JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig}
+JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig, "distill": DistillConfig}
 """The commands that run a configuration, and its schema."""
 
 Table = Callable[[Mapping[str, Any]], str]
@@ -90,7 +91,7 @@ def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, c
             print(describe(config))
             return ExitCode.COMPLETE
         summary, code = run(config, console, stop, command)
-    except (ProblemError, PromptError, OtherConfiguration) as error:
+    except (ConfigError, ProblemError, PromptError, OtherConfiguration) as error:
         return _fail(console, error, ExitCode.BAD_CONFIGURATION, options)
     except Shortfall as error:
         return _fail(console, f"not enough resources for the run\n{error}", ExitCode.RESOURCES_MISSING, options)
@@ -106,11 +107,13 @@ def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, c
 
 def _job(config: JobConfig) -> tuple[Callable[..., str], Callable[..., tuple[dict[str, Any], ExitCode]], Table]:
     """How to describe and to run what `config` says, and the table of its summary."""
-    if isinstance(config, GrpoConfig):
-        from pipelines import grpo
+    if isinstance(config, GrpoConfig | DistillConfig):
+        from pipelines import distill, grpo
         from pipelines.training.table import training_table
 
-        return grpo.describe, grpo.train, training_table
+        if isinstance(config, GrpoConfig):
+            return grpo.describe, grpo.train, training_table
+        return distill.describe, distill.train, training_table
     from pipelines import evaluate, task
     from pipelines.records.table import result_table
 
@@ -157,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("eval", "evaluate a model on math problems; run the same command again to resume"),
         ("grpo", "train a model on problems with verifiable answers; run the same command again to resume"),
+        ("distill", "train a model on worked solutions; run the same command again to resume"),
         ("validate", "check a configuration and stop"),
     ):
         described = describe_settings(JOBS.get(name, EvalConfig))

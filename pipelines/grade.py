@@ -10,6 +10,7 @@ from typing import Any
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
 from pipelines.records.journal import JournalError, Sample, read_samples
+from pipelines.records.run_folder import find_journal
 
 BATCH = 64
 
@@ -53,25 +54,20 @@ def run(options: argparse.Namespace, console: Console) -> int:
     lenient = options.extraction == "lenient"
     if pair:
         return _explain(options.gold, options.answer, lenient, options.json)
-    path = find_run(options.run)
-    if path is None:
+    journal = find_journal(options.run, ["samples.jsonl"])
+    if journal is None:
         console.fail(f"{options.run}: no run there, nor in runs/; a run folder holds samples.jsonl")
         return ExitCode.BAD_CONFIGURATION
     from grading import GraderBroken
 
     try:
-        samples = list(read_samples(path / "samples.jsonl", Sample).values())
+        samples = list(read_samples(journal, Sample).values())
         verdicts, changes = regrade(samples, lenient)
     except (JournalError, GraderBroken) as error:
         console.fail(str(error))
         return ExitCode.ERROR
-    _show(path, samples, verdicts, changes, options.json)
+    _show(journal.parent, samples, verdicts, changes, options.json)
     return ExitCode.COMPLETE
-
-
-def find_run(name: str) -> Path | None:
-    """Return the folder that `name` means, a path or a name below runs/; None where there is no journal."""
-    return next((path for path in (Path(name), Path("runs") / name) if (path / "samples.jsonl").is_file()), None)
 
 
 def regrade(samples: list[Sample], lenient: bool) -> tuple[Counter[str], list[Change]]:

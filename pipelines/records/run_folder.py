@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,13 @@ def resolve_run_folder(name: str, folder: str | None) -> Path:
             "Set run.dir to an absolute path on storage that outlives the job."
         )
     return path
+
+
+def find_journal(name: str, journals: Iterable[str]) -> Path | None:
+    """The first of `journals` in the run folder that `name` means, a path or a name below runs/; None for none."""
+    folders = (Path(name).expanduser(), Path("runs") / name)
+    paths = (folder / journal for folder in folders for journal in journals)
+    return next((path for path in paths if path.is_file()), None)
 
 
 @contextlib.contextmanager

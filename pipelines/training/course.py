@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,12 +23,17 @@ PHASES = ("generate", "learn", "sync")
 SHOWN = (
     ("reward/mean", "reward {:.3f}"),
     ("loss/policy", "loss {:.4f}"),
+    ("loss/supervised", "loss {:.4f}"),
     ("grad_norm", "grad norm {:.3g}"),
     ("completions/mean_length", "{:.0f} tokens"),
     ("entropy", "entropy {:.3f}"),
+    ("tokens/padding_share", "padding {:.0%}"),
     ("time/step", "{:.1f} s"),
 )
 """What the line of a step shows, where the step has it."""
+
+SAY_INTERVAL_S = 2.0
+"""Of steps that take less, only some get a line on the console; metrics.jsonl has them all."""
 
 
 class StepReport(dict[str, float]):
@@ -72,6 +77,7 @@ class Course:
         self._evaluations = StepLines(folder.path / "evaluations.jsonl")
         self._lines = [self.metrics, self._evaluations]
         self._done = 0
+        self._told = float("-inf")
         self._scores: dict[int, float] = {}
         self._held_out = (
             HeldOut(
@@ -116,6 +122,9 @@ class Course:
             report["tokens/sec"] = report["tokens/generated"] / report["time/step"]
         self.metrics.append({"step": number, "time": time.time(), **report})
         self._done = number
+        if number < self._steps and time.monotonic() - self._told < SAY_INTERVAL_S:
+            return
+        self._told = time.monotonic()
         shown = [text.format(report[name]) for name, text in SHOWN if name in report]
         accuracy = self._scores.get(max(self._scores, default=-1))
         self.console.say(
@@ -123,21 +132,29 @@ class Course:
             + (f"; last accuracy {accuracy:.1%}" if accuracy is not None else "")
         )
 
-    def evaluate_if_due(self, crew: Crew, step: int) -> None:
-        """Evaluate after `step` steps where the configuration says so, and at the end."""
+    def evaluation_due(self, step: int) -> bool:
+        """Whether there is to be one after `step` steps: where the configuration says so, and at the end."""
         every = self._config.evaluation.every
-        if self._held_out is None or step in self._scores or (step % every and step != self._steps):
+        return self._held_out is not None and step not in self._scores and (step % every == 0 or step == self._steps)
+
+    def evaluate_if_due(self, crew: Crew, step: int) -> None:
+        """Evaluate after `step` steps, if that is due; the generators must hold the weights of that step."""
+        if self._held_out is None or not self.evaluation_due(step):
             return
         start = time.perf_counter()
         found = self._held_out.evaluate(crew, step) | {"seconds": time.perf_counter() - start}
         self._evaluations.append(found)
         self._scores[step] = found["accuracy"]
-        self.metrics.append({"step": step, "time": time.time(), "eval/accuracy": found["accuracy"]})
+        self.note(step, {"eval/accuracy": found["accuracy"]})
         low, high = found["interval_95"]
         self.console.say(
             f"evaluation after {step} steps: {found['accuracy']:.1%} of {found['n']} "
             f"(95 % interval {low:.1%} to {high:.1%}), {found['seconds']:.1f} s"
         )
+
+    def note(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Record what was measured after `step` steps, beside the metrics of the step itself."""
+        self.metrics.append({"step": step, "time": time.time(), **metrics})
 
     def save_if_due(self, crew: Crew, step: int) -> None:
         """Write a checkpoint after `step` steps where the configuration says so, and at the end."""

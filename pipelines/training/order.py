@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -18,6 +19,12 @@ def batch_of_step(items: Sequence[Item], step: int, size: int, seed: int, stream
         raise ValueError(f"a step takes {size} different problems, and there are only {len(items)}")
     steps = len(items) // size
     epoch, place = divmod(step, steps)
-    order = list(range(len(items)))
-    random.Random(f"{stream}/{seed}/{epoch}").shuffle(order)
+    order = _order(len(items), f"{stream}/{seed}/{epoch}")
     return [items[index] for index in order[place * size : (place + 1) * size]]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, key: str) -> list[int]:
+    order = list(range(count))
+    random.Random(key).shuffle(order)
+    return order

@@ -23,7 +23,7 @@ def training_table(summary: Mapping[str, Any]) -> str:
     if last is not None:
         lines += [
             f"{name:<24}{first[name]:>10.4g} at step {first['step']}, {last[name]:.4g} at step {last['step']}"
-            for name in ("reward/mean", "loss/policy", "loss", "entropy", "completions/mean_length")
+            for name in ("reward/mean", "loss/policy", "loss/supervised", "entropy", "completions/mean_length")
             if name in first and name in last
         ]
         times = summary["time"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.config import TrainingConfig, result_settings
+from pipelines.config import GrpoConfig, TrainingConfig, result_settings
 from pipelines.problems import (
     Problem,
     ProblemError,
@@ -41,7 +41,7 @@ class TrainingTask:
     identity: dict[str, Any]
 
 
-def prepare_training(config: TrainingConfig, console: Console) -> TrainingTask:
+def prepare_training(config: GrpoConfig, console: Console) -> TrainingTask:
     """Load problems and tokenizer and build the prompts. Loads no weights.
 
     Problems whose prompt leaves no room for a completion are left out, with a warning; so are training problems that are
@@ -51,12 +51,9 @@ def prepare_training(config: TrainingConfig, console: Console) -> TrainingTask:
     train = PromptedProblems.of(
         selected_problems(config.data), subject.prompts, describe_source(data_source(config.data))
     )
-    held_out = None
-    if config.evaluation.every:
-        data = config.evaluation.data
-        held_out = PromptedProblems.of(selected_problems(data), subject.prompts, describe_source(data_source(data)))
-        held_out = _with_room(held_out, subject, config.evaluation.sampling.max_new_tokens, console)
-        train = _without(train, held_out, console)
+    held_out = held_out_problems(config, subject, console)
+    if held_out:
+        train = without(train, held_out, console)
     train = _with_room(train, subject, config.sampling.max_new_tokens, console)
     return TrainingTask(
         subject=subject,
@@ -71,7 +68,17 @@ def prepare_training(config: TrainingConfig, console: Console) -> TrainingTask:
     )
 
 
-def _without(train: PromptedProblems, held_out: PromptedProblems, console: Console) -> PromptedProblems:
+def held_out_problems(config: TrainingConfig, subject: Subject, console: Console) -> PromptedProblems | None:
+    """The problems to evaluate on, or None where nothing is evaluated. Raises ProblemError and PromptError."""
+    if not config.evaluation.every:
+        return None
+    data = config.evaluation.data
+    held_out = PromptedProblems.of(selected_problems(data), subject.prompts, describe_source(data_source(data)))
+    return _with_room(held_out, subject, config.evaluation.sampling.max_new_tokens, console)
+
+
+def without(train: PromptedProblems, held_out: PromptedProblems, console: Console) -> PromptedProblems:
+    """`train` without the texts that are held out, which a warning counts. Raises ProblemError when none is left."""
     texts = {problem.problem.strip() for problem in held_out.problems}
     kept = [problem for problem in train.problems if problem.problem.strip() not in texts]
     left_out = len(train.problems) - len(kept)

@@ -1,13 +1,14 @@
 """Settings from YAML and overrides."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from pipelines.cli import JOBS
 from pipelines.config import (
     ConfigError,
     EvalConfig,
-    GrpoConfig,
     describe_settings,
     dump_config,
     load_config,
@@ -63,7 +64,8 @@ def test_a_single_value_may_stand_for_a_list() -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_every_shipped_configuration_loads(path: Path) -> None:
-    load_config(GrpoConfig if path.stem.startswith("grpo") else EvalConfig, str(path))
+    job = re.search(r"mathlete (\w+) --config", path.read_text())
+    load_config(JOBS[job[1] if job else "eval"], str(path))
 
 
 def test_a_printed_configuration_loads_as_itself(tmp_path: Path) -> None:
