@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import distill
+from pipelines.cli import main
 from pipelines.config import ConfigError, DistillConfig, load_config
 from pipelines.problems import ProblemError, PromptError
 from pipelines.records.console import Console
@@ -87,6 +88,20 @@ def test_a_teacher_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
     teacher = save_checkpoint(tmp_path / "teacher")
     with pytest.raises(PromptError, match=r"tokenizers of the teacher .* differ"):
         prepared(f"teacher={teacher}")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("distill.batch_size=64", "lower it, or give more examples"),
+        ("optimizer.warmup_steps=9", "above warmup_steps 9"),
+        ("data.from_run=nowhere", "data.from_run=nowhere:"),
+        ("distill.overlong=cut", "distill.overlong: expected 'drop' or 'truncate'"),
+    ],
+)
+def test_mistakes_end_the_command_with_code_2(word: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["distill", *SCRATCH, "optimizer.decay=linear", word, "--dry-run"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_the_plan_and_the_first_example() -> None:
