@@ -78,10 +78,10 @@ def needs_fetching(name: str) -> bool:
 
 
 def fetch_builtin(name: str) -> Path:
-    """Return the folder of a built-in model, where it must be made by one process while others wait for it.
+    """Return the folder of a built-in model. One that is not there yet is made, by one process while others wait for it.
 
-    A folder that is made appears by a rename and so is always complete. Raises ModelError when the download, the checksums or
-    the disk say no; KeyError for a name not in BUILTIN_MODELS.
+    It then appears by a rename and so is always complete. Raises ModelError when the download, the checksums or the disk
+    say no; KeyError for a name not in BUILTIN_MODELS.
     """
     source = BUILTIN_MODELS[name]
     if isinstance(source, ShippedModel):
