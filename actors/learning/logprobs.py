@@ -52,15 +52,18 @@ def token_statistics(
 class _Scores(torch.autograd.Function):
     """(logits (N, V), ids (N, K), temperature) -> log-probabilities (N, K), entropy (N,).
 
-    Autograd would keep four arrays of (N, V); this keeps the logits and works in two.
+    Autograd would keep four arrays of (N, V); this keeps the logits and works in two. Exponentials are what it costs, so
+    each pass takes them once.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        scaled, total = _scaled(logits, temperature)
+        scaled = _scaled(logits, temperature)
+        exponentials = scaled.exp()
+        total = exponentials.sum(dim=-1, keepdim=True)
         log_total = total.log()
         logprobs = scaled.gather(-1, ids) - log_total
-        entropy = log_total.squeeze(-1) - torch.linalg.vecdot(scaled.exp().div_(total), scaled)
+        entropy = log_total.squeeze(-1) - torch.linalg.vecdot(exponentials, scaled) / total.squeeze(-1)
         ctx.save_for_backward(logits, ids, entropy)
         ctx.temperature = temperature
         ctx.set_materialize_grads(False)
@@ -71,24 +74,28 @@ class _Scores(torch.autograd.Function):
         # With p the probabilities: d log p_k / d z_j = [j = k] - p_j and d H / d z_j = -p_j (log p_j + H).
         for_logprobs, for_entropy = gradients
         logits, ids, entropy = ctx.saved_tensors
-        scaled, total = _scaled(logits, ctx.temperature)
-        logprobs = scaled.sub_(total.log())
-        probabilities = logprobs.exp()
+        scaled = _scaled(logits, ctx.temperature)
         gradient = torch.zeros_like(entropy).unsqueeze(-1)
         if for_logprobs is not None:
             gradient = gradient - for_logprobs.sum(dim=-1, keepdim=True)
-        if for_entropy is not None:
-            logprobs.add_(entropy.unsqueeze(-1)).mul_(-for_entropy.unsqueeze(-1)).add_(gradient)
-            probabilities.mul_(logprobs)
+        if for_entropy is None:
+            probabilities = scaled.exp_()
+            total = probabilities.sum(dim=-1, keepdim=True)
+            probabilities.mul_(gradient / total)
         else:
-            probabilities.mul_(gradient)
+            probabilities = scaled.exp()
+            total = probabilities.sum(dim=-1, keepdim=True)
+            logprobs = scaled.sub_(total.log())
+            logprobs.add_(entropy.unsqueeze(-1)).mul_(-for_entropy.unsqueeze(-1)).add_(gradient)
+            probabilities.mul_(logprobs).div_(total)
         if for_logprobs is not None:
             probabilities.scatter_add_(-1, ids, for_logprobs)
         return probabilities.div_(ctx.temperature).to(logits.dtype), None, None
 
 
-def _scaled(logits: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """(logits - largest) / temperature, (N, V), float32 at least, and the sum of its exponentials, (N, 1)."""
+def _scaled(logits: Tensor, temperature: float) -> Tensor:
+    """(logits - largest) / temperature, (N, V), float32 at least, in an array of its own."""
     raw = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    scaled = (raw - raw.amax(dim=-1, keepdim=True)).div_(temperature)
-    return scaled, scaled.exp().sum(dim=-1, keepdim=True)
+    largest = raw.amax(dim=-1, keepdim=True)
+    scaled = raw - largest if raw is logits else raw.sub_(largest)
+    return scaled if temperature == 1 else scaled.div_(temperature)
