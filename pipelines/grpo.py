@@ -72,7 +72,7 @@ class Grpo:
             SamplingParams(**dict(config.sampling)),
             RewardSettings(**dict(config.reward)),
         )
-        self._rollouts = Rollouts(task.train, plan, journal)
+        self.rollouts = Rollouts(task.train, plan, journal)
         self._recorded = (
             RecordedRollouts(Path(config.grpo.rollouts_from).expanduser(), task.train, config.grpo.steps)
             if config.grpo.rollouts_from
@@ -112,10 +112,10 @@ class Grpo:
             return self._recorded.groups(step)
         for ahead in range(step, min(step + self._config.max_staleness + 1, self._config.steps)):
             if ahead not in self._begun:
-                self._begun[ahead] = self._rollouts.collection(ahead)
+                self._begun[ahead] = self.rollouts.collection(ahead)
                 self._crew.begin(self._begun[ahead])
         self._crew.collect(self._begun.pop(step))
-        groups = self._rollouts.groups(step)
+        groups = self.rollouts.groups(step)
         if self._config.refill_rounds:
             groups += self._refilled(step, groups)
         self._check_staleness(step, groups)
@@ -129,10 +129,10 @@ class Grpo:
             missing = self._config.problems_per_step - teaching - len(found)
             if missing <= 0:
                 break
-            collection = self._rollouts.collection(step, round)
+            collection = self.rollouts.collection(step, round)
             self._crew.begin(collection)
             self._crew.collect(collection)
-            found += [group for group in self._rollouts.groups(step, round) if teaches(group)][:missing]
+            found += [group for group in self.rollouts.groups(step, round) if teaches(group)][:missing]
         return found
 
     def _check_staleness(self, step: int, groups: list[RolloutGroup]) -> None:
@@ -147,7 +147,7 @@ class Grpo:
 
     def _grading_metrics(self, step: int, groups: list[RolloutGroup]) -> dict[str, float]:
         """What became of the rollouts of a step in generators and graders."""
-        records = self._recorded.records(step) if self._recorded else self._rollouts.records(step, groups)
+        records = self._recorded.records(step) if self._recorded else self.rollouts.records(step, groups)
         verdicts = Counter(record.verdict for record in records)
         faults = [record.reward_fault for record in records if record.reward_fault]
         if faults:

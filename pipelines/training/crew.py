@@ -54,7 +54,8 @@ class Crew:
     clock: Callable[[], float] = time.monotonic
     learner_report: LearnerReport | None = None
     _collections: dict[str, Collection] = field(default_factory=dict)
-    """By the `problem_id` of their requests."""
+    """By the `problem_id` of their requests, until all of them are recorded. What comes later was begun twice, because a
+    learner was lost in between, and is dropped."""
     _weights_dtype: str = ""
     """Of the generators."""
     _awaited: Collection | None = None
@@ -137,14 +138,18 @@ class Crew:
     def _handle(self, event: Event) -> None:
         match event:
             case Finished(pool="generator"):
-                for unit in self._collections[event.unit.items[0].problem_id].generated(event):
-                    self.graders.add(unit)
+                if wanted := self._collections.get(event.unit.items[0].problem_id):
+                    for unit in wanted.generated(event):
+                        self.graders.add(unit)
             case GivenUp(pool="generator"):
-                self._collections[event.unit.items[0].problem_id].given_up(event.unit, event.reason)
+                if wanted := self._collections.get(event.unit.items[0].problem_id):
+                    wanted.given_up(event.unit, event.reason)
             case Finished(pool="grader"):
-                self._collections[event.unit.items[0].completion.problem_id].graded(event.unit.items, event.result)
+                if wanted := self._collections.get(event.unit.items[0].completion.problem_id):
+                    wanted.graded(event.unit.items, event.result)
             case GivenUp(pool="grader"):
-                self._collections[event.unit.items[0].completion.problem_id].ungraded(event.unit.items, event.reason)
+                if wanted := self._collections.get(event.unit.items[0].completion.problem_id):
+                    wanted.ungraded(event.unit.items, event.reason)
             case Finished(pool="learner"):
                 self._answers[event.unit.id] = event.result
             case GivenUp(pool="learner") if event.unit.failures:

@@ -59,16 +59,14 @@ class Rollouts:
             RolloutGroup(
                 problem.id,
                 tuple(self._problems.prompts[problem.id].token_ids),
-                tuple(as_rollout(self._journal.samples[record]) for record in self._keys(step, problem)),
+                tuple(as_rollout(self._journal.samples[record]) for record in self._keys(step, problem.id)),
             )
             for problem in self.problems_of(step, round)
         ]
 
     def records(self, step: int, groups: Sequence[RolloutGroup]) -> list[RolloutRecord]:
         """The records behind `groups` of `step`."""
-        size = self._plan.num_generations
-        keys = [(step, group.problem_id, index) for group in groups for index in range(size)]
-        return [self._journal.samples[key] for key in keys]
+        return [self._journal.samples[key] for group in groups for key in self._keys(step, group.problem_id)]
 
     def problems_of(self, step: int, round: int) -> list[Problem]:
         stream = f"round {round}" if round else "steps"
@@ -77,8 +75,8 @@ class Rollouts:
         before = {problem.id for earlier in range(round) for problem in self.problems_of(step, earlier)}
         return [problem for problem in chosen if problem.id not in before]
 
-    def _keys(self, step: int, problem: Problem) -> Iterable[tuple[int, str, int]]:
-        return ((step, problem.id, index) for index in range(self._plan.num_generations))
+    def _keys(self, step: int, problem_id: str) -> Iterable[tuple[int, str, int]]:
+        return ((step, problem_id, index) for index in range(self._plan.num_generations))
 
     def _record(self, step: int, made: Sequence[tuple[Generated, Verdict]]) -> None:
         self._journal.append(

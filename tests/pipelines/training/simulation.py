@@ -143,15 +143,16 @@ class Simulation:
             wait=clock.wait,
             clock=lambda: clock.now,
         )
-        journal = Journal(folder / "rollouts.jsonl", RolloutRecord)
-        self._crew = crew
-        self._grpo = Grpo(config, task, journal, crew, course)
+        journal: Journal[RolloutRecord] = Journal(folder / "rollouts.jsonl", RolloutRecord)
+        self.journal = journal
+        self.crew = crew
+        self.grpo = Grpo(config, task, journal, crew, course)
 
     def run(self) -> float:
         """Every step; returns the seconds that they took."""
-        self._crew.start()
+        self.crew.start()
         start = self.clock.now
-        self._grpo.run(0)
+        self.grpo.run(0)
         return self.clock.now - start
 
     def _learner_work(self, worker: Worker, unit: Unit) -> tuple[float, Any]:
