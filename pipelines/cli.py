@@ -30,6 +30,10 @@ from pipelines.records.console import Console
 JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig, "distill": DistillConfig}
 """The commands that run a configuration, and its schema."""
 
+TOOLS = (grade, bench)
+"""The modules of the other commands: each has `add_parser(commands)`, which sets the default `tool` to a function of
+the options, the console and the command line that returns the exit code."""
+
 Table = Callable[[Mapping[str, Any]], str]
 
 _SHORT = {
@@ -53,10 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     options = _parse(words)
     console = Console(quiet=options.quiet)
-    if options.command == "bench":
-        return bench.run(options, console, shlex.join(["mathlete", *words]))
-    if options.command == "grade":
-        return grade.run(options, console)
+    command = shlex.join(["mathlete", *words])
+    if options.tool is not None:
+        return int(options.tool(options, console, command))
     schema = JOBS[options.job if options.command == "validate" else options.command]
     try:
         config = load_config(schema, options.config, [*options.overrides, *_short_overrides(options)])
@@ -70,7 +73,7 @@ def _run(words: list[str]) -> int:
     if options.command == "validate":
         print("the configuration is valid")
         return ExitCode.COMPLETE
-    return _run_job(config, options, console, shlex.join(["mathlete", *words]))
+    return _run_job(config, options, console, command)
 
 
 def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, command: str) -> int:
@@ -156,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="mathlete",
         description="Measure and improve the mathematical reasoning of language models, distributed with Ray.",
     )
+    parser.set_defaults(tool=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (
         ("eval", "evaluate a model on math problems; run the same command again to resume"),
@@ -192,6 +196,6 @@ def _parser() -> argparse.ArgumentParser:
             )
         if name == "validate":
             command.add_argument("--job", choices=JOBS, default="eval", help="the command that it is for")
-    grade.add_parser(commands)
-    bench.add_parser(commands)
+    for tool in TOOLS:
+        tool.add_parser(commands)
     return parser

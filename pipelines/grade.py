@@ -43,9 +43,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
     parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")
+    parser.set_defaults(tool=run)
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console, command: str) -> int:
     """Do what `options` ask for; returns the exit code."""
     pair = options.gold is not None and options.answer is not None
     if pair == (options.run is not None) or (options.gold is None) != (options.answer is None):

@@ -62,6 +62,7 @@ PARTS = {
 def add_parser(commands: Any) -> None:
     """Add `bench` to the subcommands of the `mathlete` parser."""
     bench = commands.add_parser("bench", help="measure speed and memory on this machine")
+    bench.set_defaults(tool=run)
     kinds = bench.add_subparsers(dest="bench", required=True, metavar="WHAT")
     text = "run this project and what a user would pick instead on the same work, in turn, and print the ratios"
     peers = kinds.add_parser("peers", help=text, description=text)
