@@ -183,7 +183,7 @@ class TrainingHost:
         from actors.learning.teacher import taught
 
         vocabulary = learner.policy.base.config.get_text_config().vocab_size
-        budget = learner.settings.token_budget
+        budget = learner.token_budget
         return taught(self._teacher, examples, self._spec.teacher.top_k, budget, vocabulary)
 
     def publish(self, dtype: str) -> PublishedWeights:

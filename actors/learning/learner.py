@@ -27,6 +27,11 @@ from actors.learning.settings import LearnerSettings
 
 Metrics = dict[str, float]
 
+GPU_TOKENS = 4096
+CPU_TOKENS = 1024
+"""Tokens of a micro-batch where the settings name none. A processor is busy with few, which pad less and whose logits
+fit one chunk, so that none are computed twice."""
+
 
 class Learner:
     """A policy and its optimiser. `model` is taken over: it is changed in place.
@@ -42,6 +47,7 @@ class Learner:
     def __init__(self, model: PreTrainedModel, settings: LearnerSettings) -> None:
         self.settings = settings
         self.policy = Policy(model, settings)
+        self.token_budget = settings.token_budget or (CPU_TOKENS if self.policy.device.type == "cpu" else GPU_TOKENS)
         self.step_count = 0
         self.policy_version = 0
         self.passes = 0
@@ -200,7 +206,7 @@ class Learner:
             yield assemble(rows, lines, self.policy.device)
 
     def _cut(self, rows: Sequence[Row]) -> list[list[Line]]:
-        return cut(rows, self.settings.token_budget, self.policy.shared_tokens)
+        return cut(rows, self.token_budget, self.policy.shared_tokens)
 
     def _accumulate(
         self, rows: Sequence[Row], loss_of: Callable[[MicroBatch], tuple[Tensor, Diagnostics]]

@@ -165,8 +165,9 @@ class LearnerSettings:
     """Updates a batch of rollouts."""
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Weights stay float32; matrices are multiplied in this type. auto: bfloat16 where the device computes in it."""
-    token_budget: int = 4096
-    """Most tokens of a micro-batch, padding included; a longer row stands alone. Only memory and speed depend on it."""
+    token_budget: int | None = None
+    """Most tokens of a micro-batch, padding included; a longer row stands alone. None: by the device. Only memory and
+    speed depend on it."""
     share_prompts: bool = True
     """Compute the prompt of a group once for its completions, where the model allows it. Changes speed only."""
     gradient_checkpointing: bool = False
@@ -181,7 +182,10 @@ class LearnerSettings:
             f"temperature must be a positive number: greedy completions teach nothing, got {self.temperature}",
         )
         _require(self.num_iterations >= 1, f"num_iterations must be at least 1, got {self.num_iterations}")
-        _require(self.token_budget >= 1, f"token_budget must be at least 1, got {self.token_budget}")
+        _require(
+            self.token_budget is None or self.token_budget >= 1,
+            f"token_budget must be at least 1, got {self.token_budget}",
+        )
         _require(0 <= self.teacher_weight <= 1, f"teacher_weight must lie in [0, 1], got {self.teacher_weight}")
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 Auto = Literal["auto"]
 
 
-def _positive_or_auto(value: int | Auto) -> int | Auto:
+def positive_or_auto(value: int | Auto) -> int | Auto:
     if value != "auto" and value < 1:
         raise ValueError("must be at least 1, or auto")
     return value
@@ -173,7 +173,7 @@ class GenerationConfig(Section):
     @field_validator("token_budget", "kv_cache_tokens")
     @classmethod
     def _at_least_one(cls, value: int | Auto) -> int | Auto:
-        return _positive_or_auto(value)
+        return positive_or_auto(value)
 
 
 class GeneratorsConfig(Section):
@@ -193,7 +193,7 @@ class GeneratorsConfig(Section):
     @field_validator("num_actors", "cpus_per_actor")
     @classmethod
     def _at_least_one(cls, value: int | Auto) -> int | Auto:
-        return _positive_or_auto(value)
+        return positive_or_auto(value)
 
     @field_validator("gpus_per_actor")
     @classmethod

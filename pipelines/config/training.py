@@ -17,7 +17,7 @@ from actors.learning import (
     check_sampling,
 )
 from grading.reward import RewardSettings
-from pipelines.config.schema import Auto, DataConfig, JobConfig, SamplingConfig, Section
+from pipelines.config.schema import Auto, DataConfig, JobConfig, SamplingConfig, Section, positive_or_auto
 
 
 class TrainingDataConfig(DataConfig):
@@ -51,11 +51,18 @@ class LearnerConfig(Section):
     compute_dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="type of matrix products; weights and optimiser are always float32"
     )
-    token_budget: int = Field(
-        4096, ge=1, description="most tokens of a micro-batch, padding included; lower it when memory runs short"
+    token_budget: int | Auto = Field(
+        "auto",
+        description="most tokens of a micro-batch, padding included; lower it when memory runs short; auto: 4096 on a "
+        "GPU, 1024 on a CPU",
     )
     share_prompts: bool = Field(True, description="compute the prompt of a group once for all its completions")
     gradient_checkpointing: bool = Field(False, description="much less memory for about a third more time")
+
+    @field_validator("token_budget")
+    @classmethod
+    def _at_least_one(cls, value: int | Auto) -> int | Auto:
+        return positive_or_auto(value)
 
     @field_validator("gpus")
     @classmethod
@@ -133,7 +140,8 @@ class TrainingConfig(JobConfig):
                 **optimizer, total_steps=None if self.optimizer.decay == "constant" else total_steps
             ),
             "lora": LoraSettings(self.lora.rank, self.lora.alpha) if self.lora.rank else None,
-            **self.learner.model_dump(exclude={"cpus", "gpus"}),
+            **self.learner.model_dump(exclude={"cpus", "gpus", "token_budget"}),
+            "token_budget": None if self.learner.token_budget == "auto" else self.learner.token_budget,
         }
 
     @model_validator(mode="after")
