@@ -27,6 +27,7 @@ from pipelines.problems import check_context
 from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
 from pipelines.records.journal import Journal, Sample
+from pipelines.records.problems import write_problems
 from pipelines.records.progress import ProgressLine
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder, open_run_folder
@@ -51,6 +52,7 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
         details = {"provenance": origin, "config": config.model_dump(mode="json")}
         folder.claim(task.identity, details, config.growing)
         folder.write_text(folder.config_path, dump_config(config))
+        write_problems(folder.problems_path, task.problems.values())
         journal = folder.journal()
         _tell_what_is_there(journal, task.planned, console)
         missing = [request for request in task.requests() if request.key not in journal.samples]

@@ -19,6 +19,7 @@ from pipelines.dispatch.work import FatalError
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
 from pipelines.records.journal import Journal
+from pipelines.records.problems import write_problems
 from pipelines.records.rollouts import RolloutRecord
 from pipelines.records.run_folder import open_run_folder
 from pipelines.task import run_folder_path
@@ -36,6 +37,7 @@ def train(config: GrpoConfig, console: Console, stop: StopFlag, command: str) ->
     with open_run_folder(run_folder_path(config, "grpo")) as folder:
         task = prepare_training(config, console)
         course = Course(config, task, folder, console, stop, command, config.grpo.steps)
+        write_problems(folder.problems_path, task.train.problems)
         if not course.complete:
             with (
                 closing(Journal(folder.path / "rollouts.jsonl", RolloutRecord)) as journal,

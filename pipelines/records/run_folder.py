@@ -35,6 +35,7 @@ class RunFolder:
         self.config_path = path / "config.yaml"
         self.summary_path = path / "summary.json"
         self.votes_path = path / "votes.jsonl"
+        self.problems_path = path / "problems.jsonl"
 
     def claim(self, identity: Mapping[str, Any], details: Mapping[str, Any], growing: Collection[str] = ()) -> bool:
         """Write the manifest of a new run, or check that the old one describes the same results.
@@ -108,21 +109,28 @@ class RunFolder:
         self.write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, path: Path, text: str) -> None:
-        """Replace a file whole: a reader never sees half of it, whatever is killed.
+        """As `write_whole`, for a file of this folder."""
+        write_whole(path, text)
 
-        Raises RunFolderError when it cannot be written.
-        """
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError as error:
-            raise RunFolderError(
-                f"{path}: cannot write ({error.strerror}). Free some space and run the same command again."
-            ) from error
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file whole: a reader never sees half of it, whatever is killed.
+
+    Raises RunFolderError when it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise RunFolderError(
+            f"{path}: cannot write ({error.strerror}). Free some space and run the same command again."
+        ) from error
 
 
 def _larger(known: float | None, now: float | None) -> bool:

@@ -8,6 +8,7 @@ from actors.engine.requests import GenerationRequest, SamplingParams
 from grading import Verdict
 from pipelines.dispatch.generated import Generated
 from pipelines.records.journal import Journal, Sample
+from pipelines.records.problems import write_problems
 from pipelines.records.samples import make_sample
 from pipelines.records.summary import summarise
 from pipelines.training.collection import Collection
@@ -26,6 +27,7 @@ class HeldOut:
     def evaluate(self, crew: Crew, step: int) -> dict[str, Any]:
         """The findings after `step` steps; the generators must hold the weights of that step."""
         self._folder.mkdir(exist_ok=True)
+        write_problems(self._folder / "problems.jsonl", self._problems.problems)
         journal = Journal(self._folder / f"step_{step:06d}.jsonl", Sample)
         try:
             collection = self._collection(step, journal)
