@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipelines import grade
+from pipelines import grade, runs
 from pipelines.bench import command as bench
 from pipelines.config import (
     ConfigError,
@@ -26,11 +26,12 @@ from pipelines.config import (
 )
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
+from pipelines.report import command as report
 
 JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig, "distill": DistillConfig}
 """The commands that run a configuration, and its schema."""
 
-TOOLS = (grade, bench)
+TOOLS = (grade, report, runs, bench)
 """The modules of the other commands: each has `add_parser(commands)`, which sets the default `tool` to a function of
 the options, the console and the command line that returns the exit code."""
 

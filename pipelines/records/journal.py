@@ -112,7 +112,7 @@ class Journal(Generic[Kept]):
         self.samples: dict[Any, Kept] = {}
         self.duplicates = 0
         self.torn_bytes = _drop_torn_line(path)
-        for sample in _read(path, kind):
+        for sample in scan_samples(path, kind):
             self.duplicates += sample.key in self.samples
             self.samples.setdefault(sample.key, sample)
         self._lines = JsonLines(path)
@@ -135,7 +135,7 @@ def read_samples(path: Path, kind: type[Kept]) -> dict[Any, Kept]:
     Raises JournalError for a broken line.
     """
     samples: dict[Any, Kept] = {}
-    for sample in _read(path, kind):
+    for sample in scan_samples(path, kind):
         samples.setdefault(sample.key, sample)
     return samples
 
@@ -161,7 +161,10 @@ def _drop_torn_line(path: Path) -> int:
         return size - end
 
 
-def _read(path: Path, kind: type[Kept]) -> Iterator[Kept]:
+def scan_samples(path: Path, kind: type[Kept]) -> Iterator[Kept]:
+    """Yield the whole lines of a journal one after the other, those with a key that was there before as well; nothing
+    where there is no file. Raises JournalError for a broken line.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:

@@ -62,7 +62,7 @@ def axis_over(values: list[float], length: float, *, log: bool = False, from_zer
 
 
 def number_text(value: float) -> str:
-    """Short, for a mark: `0.25`, `1,500`, `20 k`, `3 M`, `1e-05`."""
+    """Short, for a mark: `0.25`, `1,500`, `20 k`, `3 M`, `1e-5`."""
     size = abs(value)
     if size >= 1e6:
         return f"{value / 1e6:.3g} M" if size < 1e9 else f"{value:.1e}".replace("e+", "e")
@@ -71,7 +71,8 @@ def number_text(value: float) -> str:
     if size >= 1000:
         return f"{value:,.0f}"
     if size and size < 1e-3:
-        return f"{value:.3g}"
+        number, power = f"{value:.2e}".split("e")
+        return f"{float(number):g}e{int(power)}"
     return f"{round(value, 6):.4g}"
 
 

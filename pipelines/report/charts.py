@@ -20,17 +20,17 @@ MARKED = 40
 DRAWN = 400
 """Points of a line that are drawn at most: the lowest and the highest of each stretch."""
 
-LEFT, RIGHT, BOTTOM, LINE = 58, 14, 44, 17
-CHARACTER = 6.6
+LEFT, RIGHT, BOTTOM, LINE = 62, 14, 46, 18
+CHARACTER = 7.1
 """Mean width of a character in pixels."""
 
 STYLE = (
-    ".chart{font:12px system-ui,-apple-system,'Segoe UI',sans-serif;max-width:100%;height:auto;"
+    ".chart{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;max-width:100%;height:auto;"
     "--ink:#1f2937;--soft:#667085;--grid:#e4e7ec;"
     "--c0:#2563eb;--c1:#c2410c;--c2:#0f766e;--c3:#7c3aed;--c4:#be123c;--c5:#57606a}"
     "@media(prefers-color-scheme:dark){.chart{--ink:#e6e9ee;--soft:#9aa4b2;--grid:#2c333d;"
     "--c0:#6ea8fe;--c1:#fb923c;--c2:#2dd4bf;--c3:#c4a5ff;--c4:#fb7185;--c5:#a3adba}}"
-    ".chart text{fill:var(--soft)}.chart .title{fill:var(--ink);font-weight:600;font-size:13px}"
+    ".chart text{fill:var(--soft)}.chart .title{fill:var(--ink);font-weight:600;font-size:14px}"
     ".chart .grid{stroke:var(--grid)}.chart .line{fill:none;stroke-width:1.8;stroke-linejoin:round}"
     ".chart .band{opacity:.16;stroke:none}.chart .mark{stroke:var(--ink);stroke-dasharray:4 3}"
     + "".join(f".chart .s{place}{{stroke:var(--c{place});fill:var(--c{place})}}" for place in range(COLOURS))
@@ -47,8 +47,8 @@ def line_chart(
     log_x: bool = False,
     bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
     from_zero: bool = False,
-    width: int = 480,
-    height: int = 270,
+    width: int = 440,
+    height: int = 265,
 ) -> str:
     """Return an SVG of one line for each of `series`, a name to (x, y) points in the order of x.
 
@@ -82,18 +82,22 @@ def histogram(
     title: str,
     x_label: str,
     y_label: str,
+    colours: Sequence[int] = (),
     bins: int = 24,
     mark: tuple[float, str] | None = None,
-    width: int = 480,
-    height: int = 270,
+    width: int = 440,
+    height: int = 265,
 ) -> str:
     """Return an SVG of how often values occur: bars over equal ranges, those of the `groups` on top of each other.
 
-    Values that are not finite are left out. `mark` is a value to draw a line at, with what to call it.
+    Values that are not finite are left out. `colours` are places in the palette, one a group. `mark` is a value to draw a line at, with what to call it.
     """
     known = {name: [value for value in values if is_shown(value)] for name, values in groups.items()}
     every = [value for values in known.values() for value in values]
-    legend, top = _legend(list(groups) if len(groups) > 1 else [], width, _bar_key)
+    palette = list(colours) or list(range(len(groups)))
+    legend, top = _legend(
+        list(groups) if len(groups) > 1 else [], width, lambda place, left, y: _bar_key(palette[place], left, y)
+    )
     across = axis_over([*every, *([mark[0]] if mark else [])], width - LEFT - RIGHT, from_zero=True)
     size = (across.high - across.low) / bins
     counts = {name: _counted(values, across.low, size, bins) for name, values in known.items()}
@@ -105,7 +109,7 @@ def histogram(
         for bin_, count in enumerate(column):
             if count:
                 low = across.low + bin_ * size
-                body.append(frame.bar(place, low, low + size, base[bin_], count, name))
+                body.append(frame.bar(palette[place], low, low + size, base[bin_], count, name))
                 base[bin_] += count
     if mark:
         body.append(frame.mark(*mark))
@@ -201,7 +205,7 @@ def _legend(names: Sequence[str], width: int, key: Callable[[int, float, float],
         y = 38.0 + row * LINE
         parts.append(f'{key(place, left, y)}<text x="{left + 23:g}" y="{y + 4:g}">{escape(name)}</text>')
         left += wide + 8
-    return "".join(parts), 34.0 + (row + 1) * LINE if names else 34.0
+    return "".join(parts), 40.0 + (row + 1) * LINE if names else 36.0
 
 
 def _svg(title: str, body: Sequence[str], width: int, height: int) -> str:

@@ -108,4 +108,4 @@ def test_batch_sizes_are_marked_at_powers_of_two() -> None:
 
 def test_numbers_are_short() -> None:
     values = [0, 0.25, 1500, 20000, 3_000_000, 1e-5, -0.5]
-    assert [number_text(value) for value in values] == ["0", "0.25", "1,500", "20 k", "3 M", "1e-05", "-0.5"]
+    assert [number_text(value) for value in values] == ["0", "0.25", "1,500", "20 k", "3 M", "1e-5", "-0.5"]
