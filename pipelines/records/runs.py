@@ -97,6 +97,12 @@ def read_run(path: Path) -> RunInfo:
     )
 
 
+def evaluation_journals(folder: Path) -> dict[int, Path]:
+    """The samples of a training run's evaluations by step, in their order."""
+    paths = sorted((folder / "evaluations").glob("step_*.jsonl"))
+    return {int(path.stem.removeprefix("step_")): path for path in paths}
+
+
 def is_live(path: Path) -> bool:
     """Whether a process on this machine, or on one that shares its locks, is at work in the run folder."""
     try:

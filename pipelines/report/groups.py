@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipelines.problems.problem import Problem
 from pipelines.records.journal import Sample, read_samples, scan_samples
 from pipelines.records.problems import read_problems
 from pipelines.records.rollouts import RolloutRecord
-from pipelines.records.runs import RunInfo
+from pipelines.records.runs import RunInfo, evaluation_journals
 
 MOST_SAMPLES = 8000
 """Of an evaluation."""
@@ -49,12 +48,6 @@ def training_groups(run: RunInfo) -> list[Group]:
         samples = list(read_samples(journals[step], Sample).values())
         groups.append(Group(f"evaluation after {step} steps", even_part(samples, MOST_SAMPLES), problems, len(samples)))
     return groups + _rollout_groups(run)
-
-
-def evaluation_journals(folder: Path) -> dict[int, Path]:
-    """The samples of a training run's evaluations by step, in their order."""
-    paths = sorted((folder / "evaluations").glob("step_*.jsonl"))
-    return {int(path.stem.removeprefix("step_")): path for path in paths}
 
 
 def even_part(samples: Sequence[Sample], most: int) -> list[Sample]:

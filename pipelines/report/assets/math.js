@@ -265,7 +265,9 @@ const latex = (() => {
     }
     return -1;
   };
+  const MONEY = /^\d[\d,.]*\s+[a-zA-Z]{2}/;
   const dollarEnd = (text, from) => { // of $…$, or -1 where the sign is money or stands alone
+    if (MONEY.test(text.slice(from, from + 40))) return -1;
     for (let at = from; at < text.length && at < from + LONGEST; at += 1) {
       if (text[at] === "\\") at += 1;
       else if (text[at] === "\n" && text[at + 1] === "\n") return -1;
@@ -336,5 +338,10 @@ const latex = (() => {
       } else place.append(render(content, kind === "display"));
     }
   };
-  return { fill, pieces, render };
+  // The text on one line, formulas as far as plain signs allow.
+  const flat = (text) => text.slice(0, 400).replace(/\[asy\][\s\S]*?(?:\[\/asy\]|$)/g, "").replace(/\\left|\\right|\\[\[\]() ,!;]|(?<!\\)\$/g, "")
+    .replace(/\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}/g, "$1/$2").replace(/\\[dtc]?frac\s*(\w)\s*(\w)/g, "$1/$2").replace(/\\sqrt\b/g, "√")
+    .replace(/\\([a-zA-Z]+|[%$#&_{}|])/g, (_, name) => IDENTIFIERS.get(name) ?? OPERATORS.get(name) ?? LARGE.get(name) ?? (FUNCTIONS.has(name) ? name : ""))
+    .replace(/[{}]/g, "").replace(/\s+/g, " ").trim();
+  return { fill, flat, pieces, render };
 })();

@@ -8,7 +8,7 @@
   const ROWS = 150; // rows of the list that are made at once
   const HEAD = 3000, TAIL = 1500; // characters of a long text that are shown at first
   const SET = 60000; // longer texts are shown without setting their formulas
-  const SIGNS = { correct: "✓", wrong: "✗", unparsed: "?", timeout: "⧖", error: "!", gained: "▲", lost: "▼" };
+  const SIGNS = { correct: "✓", wrong: "✗", unparsed: "?", timeout: "⧖", error: "!", gained: "▲", lost: "▼", same: "＝" };
 
   const make = (name, className, ...children) => {
     const node = document.createElement(name);
@@ -16,7 +16,7 @@
     node.append(...children.filter((child) => child !== null && child !== undefined));
     return node;
   };
-  const verdict = (name) => make("span", `pill ${{ correct: "good", wrong: "bad" }[name] ?? "odd"}`, name);
+  const verdict = (name) => make("span", `pill ${{ correct: "good", gained: "good", wrong: "bad", lost: "bad", same: "" }[name] ?? "odd"}`, name);
 
   const items = data.items.map(([problem, group, label, tags, parts], index) => {
     const [id, text, gold, subject, level] = data.problems[problem];
@@ -27,7 +27,7 @@
 
   const list = at("list"), detail = at("detail"), count = at("count"), search = at("search"), chips = at("chips");
   const selects = [...document.querySelectorAll("select[data-field]")];
-  let tag = "", found = [], current = null, asSource = false, made = 0;
+  let tag = "", found = [], current = null, asSource = false, made = 0, linking = 0;
 
   const matches = (item, words) =>
     (!tag || item.tags.includes(tag)) &&
@@ -65,7 +65,7 @@
     sign.title = item.tags.join(", ");
     sign.setAttribute("aria-label", item.tags.join(", "));
     const facts = [item.subject, item.level === null ? null : `level ${item.level}`, item.label === "" ? null : `${data.label} ${item.label}`, ...item.tags.slice(1)];
-    const button = make("button", "", sign, make("span", "what", (item.text || item.id).slice(0, 160).replace(/\s+/g, " ").replace(/\$/g, "")),
+    const button = make("button", "", sign, make("span", "what", latex.flat(item.text) || item.id),
       make("span", "meta", facts.filter((fact) => fact !== null && fact !== undefined).join(" · ")));
     button.type = "button";
     button.dataset.index = item.index;
@@ -120,7 +120,7 @@
     const head = make("div", "head"), back = make("button", "back", "← list");
     back.type = "button";
     back.addEventListener("click", close);
-    head.append(back, ...item.tags.map(verdictOf), make("strong", "", item.id));
+    head.append(back, ...item.tags.map(verdict), make("strong", "", item.id));
     const toggle = make("button", "", asSource ? "show formulas" : "show source");
     toggle.type = "button";
     toggle.addEventListener("click", flip);
@@ -153,10 +153,10 @@
       rowOf(item)?.scrollIntoView({ block: "nearest" });
       document.body.classList.add("reading");
       if (!wide()) back.focus();
-      history.replaceState(null, "", `#${encodeURIComponent(item.link)}`);
+      clearTimeout(linking); // browsers limit how often an address may change
+      linking = setTimeout(() => history.replaceState(null, "", `#${encodeURIComponent(item.link)}`), 400);
     }
   };
-  const verdictOf = (name) => (["gained", "lost"].includes(name) ? make("span", `pill ${name === "gained" ? "good" : "bad"}`, name) : verdict(name));
   const close = () => {
     document.body.classList.remove("reading");
     if (current) rowOf(current)?.focus();
@@ -209,5 +209,5 @@
   try { wanted = decodeURIComponent(location.hash.slice(1)); } catch { /* not one of our links */ }
   const linked = items.find((item) => item.link === wanted);
   if (linked) show(linked, true);
-  document.documentElement.dataset.ready = "true";
+  document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds after the page was asked for
 })();
