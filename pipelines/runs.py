@@ -15,6 +15,8 @@ from pipelines.records.runs import RunInfo, read_run
 
 COLUMNS = ("NAME", "JOB", "STATUS", "RESULT", "MODEL", "DATA", "CHANGED", "SIZE")
 DAY_S = 86400
+LONGEST = 36
+"""Characters of a name in the table."""
 
 
 def add_parser(commands: Any) -> None:
@@ -68,8 +70,8 @@ def run_table(runs: Sequence[RunInfo], now: float) -> str:
             info.job,
             info.status if info.finished else f"{info.status}, {info.progress}",
             result_text(info),
-            info.model,
-            info.data,
+            name_text(info.model),
+            name_text(info.data),
             age_text(now - info.changed),
             size_text(info.size_bytes),
         )
@@ -88,6 +90,12 @@ def result_text(info: RunInfo) -> str:
         return f"{info.accuracy:.1%} so far"
     low, high = info.interval_95
     return f"{info.accuracy:.1%} ± {(high - low) * 50:.1f}"
+
+
+def name_text(name: str) -> str:
+    """The name, or its end: models and data may be long paths."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return plain if len(plain) <= LONGEST else f"…{plain[1 - LONGEST :]}"
 
 
 def age_text(seconds: float) -> str:

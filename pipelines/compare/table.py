@@ -25,6 +25,9 @@ def comparison_table(found: Comparison, flips: int) -> str:
             lines += [_row(f"level {name}" if title == "level" else name, cell) for name, cell in groups.items()]
     lines += ["", f"{found.test}: {p_text(found.p_value)}; {found.verdict}"]
     lines += notes(found)
+    settings = [row for row in settings_rows(found.settings) if not row[0].startswith("fingerprint.")]
+    if settings:
+        lines += ["", "settings that differ", *(f"  {key}: {first} -> {second}" for key, first, second in settings)]
     for change, title in (("lost", "A is better"), ("gained", "B is better")):
         pairs = [pair for pair in found.flips if pair.change == change]
         if pairs and flips:

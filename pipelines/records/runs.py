@@ -98,9 +98,10 @@ def read_run(path: Path) -> RunInfo:
 
 
 def evaluation_journals(folder: Path) -> dict[int, Path]:
-    """The samples of a training run's evaluations by step, in their order."""
-    paths = sorted((folder / "evaluations").glob("step_*.jsonl"))
-    return {int(path.stem.removeprefix("step_")): path for path in paths}
+    """The samples of a training run's finished evaluations, by step and in their order."""
+    steps = sorted({row["step"] for row in read_steps(folder / "evaluations.jsonl")})
+    paths = {step: folder / "evaluations" / f"step_{step:06d}.jsonl" for step in steps}
+    return {step: path for step, path in paths.items() if path.exists()}
 
 
 def is_live(path: Path) -> bool:

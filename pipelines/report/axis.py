@@ -55,7 +55,7 @@ def axis_over(values: list[float], length: float, *, log: bool = False, from_zer
     if from_zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
-        low, high = (low / 2, high * 2) if log else (low - (abs(low) / 2 or 1.0), high + (abs(high) / 2 or 1.0))
+        low, high = (low / 2, high * 2) if log else (low - abs(low) / 2, high + (abs(high) / 2 or 1.0))
         if from_zero and not log and known[0] >= 0:
             low = 0.0
     return Axis(low, high, length, log)

@@ -92,7 +92,7 @@ def _headline(rows: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[s
         if first is not last:
             gain = 100 * (last["accuracy"] - first["accuracy"])
             note = f"from {first['accuracy']:.1%} after {first['step']} steps"
-            parts.append(card(f"{gain:+.1f} points", "since the first evaluation", note))
+            parts.append(card(f"{gain:+.1f}", "points since the first evaluation", note))
             parts.append(card(percent(best["accuracy"]), "best", f"after {best['step']} steps"))
     steps = [row for row in rows if "time/step" in row]
     for name, title in (
@@ -134,10 +134,15 @@ def _accuracy(evaluations: Sequence[Mapping[str, Any]]) -> str:
         if groups
     ]
     lines = [
-        (str(row["step"]), percent(row["accuracy"]), interval_text(row["interval_95"]), f"{row['n']:,}")
+        (
+            str(row["step"]),
+            percent(row["accuracy"]),
+            f"{row['n']:,}",
+            " to ".join(map(percent, row["interval_95"] or [])),
+        )
         for row in evaluations
     ]
-    every = panel(table(("steps", "accuracy", "interval", "problems"), lines), "All evaluations")
+    every = panel(table(("steps", "accuracy", "problems", "95 % interval"), lines), "All evaluations")
     note = f'<p class="sub">Subjects and levels are those of the evaluation after {last["step"]} steps.</p>'
     return grid([*panels, every]) + note
 

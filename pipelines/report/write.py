@@ -43,9 +43,10 @@ def _head(run: RunInfo) -> str:
     progress = ""
     if not run.finished:
         bar = f'<progress max="{run.planned}" value="{run.done}"></progress>' if run.planned else ""
+        part = ", which are not a random part of all" if run.job == "eval" else ""
         progress = (
-            f'{bar}<p class="note">This run is not finished: {escape(run.progress)} are there. The numbers below are of '
-            "these, and the easy problems may be done first.</p>"
+            f'{bar}<p class="note">This run is not finished: {escape(run.progress)} are there, and the numbers below are '
+            f"of these{part}.</p>"
         )
     model, data = escape(run.model), escape(run.data)
     return (

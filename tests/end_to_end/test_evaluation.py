@@ -49,6 +49,18 @@ def test_the_same_command_on_a_complete_run_shows_its_result_and_starts_nothing(
     assert (run / "samples.jsonl").read_bytes() == before
 
 
+def test_a_run_is_listed_reported_and_compared_from_its_folder(run: Path, tmp_path: Path) -> None:
+    listed = mathlete(str(run.parent), "--json", job="runs").json["runs"]
+    assert [(each["name"], each["status"], each["done"]) for each in listed] == [("greedy", "complete", 40)]
+    page = tmp_path / "report.html"
+    assert mathlete(str(run), "--output", str(page), job="report").code == 0
+    problems = [json.loads(line) for line in (run / "problems.jsonl").read_text().splitlines()]
+    assert len(problems) == 40
+    assert json.dumps(problems[7]["problem"])[1:-1].replace("<", "\\u003c").replace(">", "\\u003e") in page.read_text()
+    with_itself = mathlete(str(run), str(run), "--json", job="compare").json
+    assert (with_itself["difference"], with_itself["p_value"], with_itself["problems"]) == (0.0, 1.0, 40)
+
+
 def test_a_saved_configuration_is_the_same_run(run: Path) -> None:
     done = mathlete("--config", str(run / "config.yaml"), f"run.dir={run}", "--json")
     assert (done.code, done.json["n"]) == (0, 40)

@@ -93,6 +93,16 @@ def test_rollouts_are_recorded_with_reward_version_verdict_and_advantage(undistu
         torch.testing.assert_close(torch.tensor(advantages, dtype=torch.float64), expected)
 
 
+def test_a_training_run_has_a_report_with_its_problems(undisturbed: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert mathlete(str(undisturbed), "--output", str(page), job="report").code == 0
+    text = page.read_text()
+    assert f"evaluation after {STEPS} steps" in text and f"rollouts of step {STEPS}" in text
+    for name in ("problems.jsonl", "evaluations/problems.jsonl"):
+        first = json.loads((undisturbed / name).read_text().splitlines()[0])
+        assert json.dumps(first["problem"])[1:-1] in text
+
+
 @pytest.mark.parametrize("victim", ["learner", "generator"])
 def test_an_actor_killed_at_a_random_moment_changes_no_weight(
     words: list[str], undisturbed: Path, tmp_path: Path, victim: str

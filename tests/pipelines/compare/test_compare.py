@@ -128,6 +128,7 @@ def test_flips_are_listed_with_answers_and_the_page_has_the_completions(
     assert f"B is better on {gained} problems, the first 2:" in out
     name = next(each for each, a, b in zip(PROBLEMS, FIRST, SECOND, strict=True) if b and not a)
     assert f"  {name.id}: x -> {name.answer}, right is {name.answer}" in out
+    assert "  sampling.temperature: 0.0 -> 0.7" in out
     page = Page((tmp_path / "c.html").read_text())
     assert page.data["tags"] == ["lost", "gained", "same"]
     assert len(page.data["items"]) == 40

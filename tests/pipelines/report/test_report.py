@@ -138,7 +138,7 @@ def test_long_completions_are_shortened_to_the_size_that_is_asked_for(tmp_path: 
 
 def test_a_training_run_has_curves_evaluations_and_rollouts(tmp_path: Path) -> None:
     page = report_of(training_run(tmp_path / "run"))
-    for part in ("Reward", "Accuracy on held-out problems", "+66.7 points", "something/else"):
+    for part in ("Reward", "Accuracy on held-out problems", "+66.7", "something/else"):
         assert part in page.text, part
     assert "Distance from the reference" not in page.text, "a metric that is never a number has no chart"
     groups = page.data["groups"]
