@@ -45,7 +45,7 @@ BROWSER = Template("""$notes
 aria-label="Search problems, completions and answers">$selects</div>
 <div class="tools"><div class="chips" id="chips" role="group" aria-label="Show only"></div></div>
 <p class="count" id="count" role="status"></p>
-<div class="browser"><div class="list" id="list" tabindex="-1" aria-label="The list"></div>
+<div class="browser"><div class="list" id="list" role="group" tabindex="-1" aria-label="List"></div>
 <article class="detail" id="detail" aria-live="polite"></article></div>
 <p class="keys"><kbd>/</kbd> search &nbsp; <kbd>j</kbd> <kbd>k</kbd> next, previous &nbsp; <kbd>s</kbd> formulas or \
 source &nbsp; <kbd>Esc</kbd> leave</p>
@@ -72,7 +72,7 @@ def page(
 ) -> str:
     """The whole HTML: what was found, what to read, and the small print. Texts are shortened where the page would be
     larger than `max_mb`."""
-    style, *codes = (_asset(name) for name in ("report.css", "math.js", "report.js"))
+    style, *codes = (_asset(name) for name in ("report.css", "math.js", "text.js", "report.js"))
     scripts = [f"<script>{code}</script>" for code in codes]
     samples = []
     if browser is not None:

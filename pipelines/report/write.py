@@ -11,6 +11,7 @@ from pipelines.report.evaluation import evaluation_sections
 from pipelines.report.groups import evaluation_group, evaluation_samples, training_groups
 from pipelines.report.markup import table
 from pipelines.report.page import DEFAULT_MB, Section, page
+from pipelines.report.training import training_sections
 
 JOBS = {"eval": "Evaluation", "grpo": "Reinforcement learning (GRPO)", "distill": "Supervised training"}
 MOST_EVENTS = 300
@@ -26,8 +27,6 @@ def report(run: RunInfo, max_mb: float = DEFAULT_MB) -> str:
         groups = [evaluation_group(run, samples)]
         sections = evaluation_sections(run, samples)
     else:
-        from pipelines.report.training import training_sections
-
         groups = training_groups(run)
         sections = training_sections(run)
     groups = [group for group in groups if group.samples]

@@ -65,7 +65,7 @@
     sign.title = item.tags.join(", ");
     sign.setAttribute("aria-label", item.tags.join(", "));
     const facts = [item.subject, item.level === null ? null : `level ${item.level}`, item.label === "" ? null : `${data.label} ${item.label}`, ...item.tags.slice(1)];
-    const button = make("button", "", sign, make("span", "what", latex.flat(item.text) || item.id),
+    const button = make("button", "", sign, make("span", "what", texts.flat(item.text) || item.id),
       make("span", "meta", facts.filter((fact) => fact !== null && fact !== undefined).join(" · ")));
     button.type = "button";
     button.dataset.index = item.index;
@@ -80,7 +80,7 @@
   const said = (text, className, cut, omitted) => {
     const box = make("div", `said ${className}${asSource ? " source" : ""}`);
     box.dir = "auto";
-    const write = (place, piece) => (asSource || text.length > SET ? place.append(piece) : latex.fill(place, piece));
+    const write = (place, piece) => (asSource || text.length > SET ? place.append(piece) : texts.fill(place, piece));
     const whole = () => {
       box.replaceChildren();
       if (!omitted) return write(box, text);

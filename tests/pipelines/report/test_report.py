@@ -97,7 +97,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
     (folder / "events.jsonl").write_text(json.dumps({"time": 1.0, "worker": HOSTILE, "kind": HOSTILE, "text": HOSTILE}))
     page = report_of(folder)
-    assert list(page.scripts) == ["data", "script 1", "script 2"]
+    assert list(page.scripts) == ["data", "script 1", "script 2", "script 3"]
     assert not {"img", "iframe", "object", "base", "form"} & set(page.tags)
     assert page.tags.count("style") == 1 + page.tags.count("svg")
     assert all(address.startswith(("#", "data:,")) for address in page.addresses)
