@@ -53,7 +53,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         3: "word " * 200_000,
         4: "x" * 1_000_000,
         5: "$" + "{" * 5000,
-        6: r"\sqrt{" * 900,
+        6: r"\sqrt{ \[ $$ \begin{matrix} " * 1900,
     }
     verdicts = ("correct", "wrong", "wrong", "unparsed", "timeout")
     rows = [
