@@ -25,9 +25,9 @@ const latex = (() => {
     subset=⊂ subseteq=⊆ supset=⊃ supseteq=⊇ cup=∪ cap=∩ setminus=∖ land=∧ wedge=∧ lor=∨ vee=∨ neg=¬ lnot=¬ forall=∀ exists=∃
     to=→ rightarrow=→ leftarrow=← gets=← leftrightarrow=↔ Rightarrow=⇒ implies=⟹ Leftarrow=⇐ iff=⟺ Leftrightarrow=⇔ mapsto=↦
     longrightarrow=⟶ Longrightarrow=⟹ uparrow=↑ downarrow=↓ nearrow=↗ searrow=↘ mid=∣ nmid=∤ parallel=∥ perp=⊥ angle=∠
-    measuredangle=∡ triangle=△ square=□ Box=□ diamond=⋄ therefore=∴ because=∵ dots=… ldots=… dotsc=… dotsb=⋯ cdots=⋯ vdots=⋮
+    measuredangle=∡ triangle=△ square=□ Box=□ diamond=⋄ therefore=∴ because=∵ dots=… ldots=… dotsc=… dotsb=⋯ dotsm=⋯ dotsi=⋯ cdots=⋯ vdots=⋮
     ddots=⋱ prime=′ colon=: backslash=\\ lfloor=⌊ rfloor=⌋ lceil=⌈ rceil=⌉ langle=⟨ rangle=⟩ lvert=| rvert=| vert=| Vert=‖
-    lVert=‖ rVert=‖ |=‖ {={ }=} lbrace={ rbrace=} lbrack=[ rbrack=] lparen=( rparen=) surd=√ models=⊨ vdash=⊢ blacksquare=■`);
+    lVert=‖ rVert=‖ |=‖ {={ }=} lbrace={ rbrace=} lbrack=[ rbrack=] lparen=( rparen=) surd=√ models=⊨ vdash=⊢ blacksquare=■ clubsuit=♣ diamondsuit=♢ heartsuit=♡ spadesuit=♠`);
   const LARGE = table(`sum=∑ prod=∏ coprod=∐ int=∫ iint=∬ iiint=∭ oint=∮ bigcup=⋃ bigcap=⋂ bigoplus=⨁ bigotimes=⨂ bigvee=⋁ bigwedge=⋀`);
   const FUNCTIONS = new Set(`arccos arcsin arctan arg cos cosh cot coth csc deg det dim exp gcd hom inf ker lcm lg lim liminf limsup
     ln log max min Pr sec sin sinh sup tan tanh sgn rank`.split(/\s+/));
@@ -37,13 +37,13 @@ const latex = (() => {
   const ACCENTS = { hat: "^", widehat: "^", tilde: "~", widetilde: "~", vec: "→", dot: "˙", ddot: "¨",
     overrightarrow: "→", overleftrightarrow: "↔", overleftarrow: "←", overbrace: "⏞", overarc: "⌢", wideparen: "⌢", mathring: "˚" };
   const BELOW = { underbrace: "⏟" };
-  const FONTS = { mathbb: "double-struck", mathbf: "bold", boldsymbol: "bold", bm: "bold", mathcal: "script", mathscr: "script",
+  const FONTS = { mathbb: "double-struck", mathbf: "bold", boldsymbol: "bold", bold: "bold", bm: "bold", mathcal: "script", mathscr: "script",
     mathfrak: "fraktur", mathsf: "sans-serif", mathtt: "monospace" };
   const UPRIGHT = new Set(["mathrm", "operatorname", "mathit", "mathop", "mathord", "mathrel", "mathbin", "rm"]);
   const TEXTS = new Set(["text", "mbox", "textbf", "textit", "textrm", "texttt", "textsf", "textnormal", "emph", "hbox"]);
   const NOTHING = new Set(["displaystyle", "textstyle", "scriptstyle", "limits", "nolimits", "nonumber", "notag", "hline", "allowbreak",
     "bf", "it", "boldmath", "protect", "relax", "strut", "noindent", "centering", "normalsize", "large", "Large", "small", "/"]);
-  const DROPPED = new Set(["label", "color", "vspace", "hspace", "vskip", "phantom", "hphantom", "vphantom", "tag", "kern"]);
+  const DROPPED = new Set(["label", "color", "vspace", "hspace", "vskip", "phantom", "hphantom", "vphantom", "tag", "kern", "cline"]);
   const SIZES = /^(?:big|Big|bigg|Bigg)[lrm]?$/;
   const FENCES = { pmatrix: "round", bmatrix: "square", Bmatrix: "round", vmatrix: "bar", Vmatrix: "bars", cases: "brace" };
   const STYLED = { "double-struck": [0x1d538, 0x1d552, 0x1d7d8], bold: [0x1d400, 0x1d41a, 0x1d7ce], script: [0x1d49c, 0x1d4b6],
@@ -61,7 +61,7 @@ const latex = (() => {
   class Parser {
     constructor(source) {
       if (source.length > LONGEST) throw new Error("too long");
-      this.tokens = source.match(/\\[a-zA-Z]+\*?|\\[\s\S]|%[^\n]*\n?|\d+(?:[.,]\d+)*|\s+|[\s\S]/gu) ?? [];
+      this.tokens = source.replace(/\\cr\b/g, "\\\\").match(/\\[a-zA-Z]+\*?|\\[\s\S]|%[^\n]*\n?|\d+(?:[.,]\d+)*|\s+|[\s\S]/gu) ?? [];
       this.at = 0;
       this.depth = 0;
     }
@@ -187,6 +187,8 @@ const latex = (() => {
         case "overset": case "stackrel": { const above = this.argument(); return make("mover", [this.argument(), above]); }
         case "underset": { const below = this.argument(); return make("munder", [this.argument(), below]); }
         case "textcolor": case "raisebox": this.raw(); return this.argument();
+        case "multicolumn": this.raw(); this.raw(); return this.argument();
+        case "cancelto": { const above = this.argument(); return make("msup", [this.argument(), above]); }
         case "cancel": case "bcancel": case "not": case "smash": case "mathstrut": case "ensuremath": return this.argument();
         case "pmod": return make("mrow", [operator("("), make("mi", ["mod"]), make("mspace", [], { width: "0.3em" }), this.argument(), operator(")")]);
         case "bmod": case "mod": return operator("mod", { lspace: "0.3em", rspace: "0.3em" });

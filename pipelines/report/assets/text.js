@@ -25,7 +25,7 @@ const texts = (() => {
       else if (text[at] === "$") {
         const inside = text.slice(from, at);
         const spaced = /^\s|\s$/.test(inside) || !inside || /\d/.test(text[at + 1] ?? "");
-        return spaced && !/[\\^_=+]/.test(inside) ? -1 : at;
+        return spaced && !/[\\^_=+<>]/.test(inside) ? -1 : at;
       }
     }
     return -1;
