@@ -38,10 +38,10 @@ def _headline(run: RunInfo, found: Mapping[str, Any], several: Mapping[str, Any]
     if found["accuracy_judged"] is not None and found["accuracy_judged"] != found["accuracy"]:
         parts.append(card(percent(found["accuracy_judged"]), "without faults", "of the grader or the machine"))
     for title, key in (("pass", "pass_at"), ("maj", "maj_at")):
-        k, cell = list(several.get(key, {}).items())[-1] if several.get(key) else ("", {"value": None})
-        if cell["value"] is not None and k != "1":
-            low, high = cell["interval_95"]
-            parts.append(card(percent(cell["value"]), f"{title}@{k}", f"{low:.1%} to {high:.1%}"))
+        for k, cell in list(several.get(key, {}).items())[-1:]:
+            if cell["value"] is not None and k != "1":
+                low, high = cell["interval_95"]
+                parts.append(card(percent(cell["value"]), f"{title}@{k}", f"{low:.1%} to {high:.1%}"))
     tokens = found["tokens"]
     parts.append(card(percent(found["truncated_share"]), "cut at the token limit"))
     if tokens["mean"] is not None:
