@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipelines import grade, runs
+from pipelines import grade, runs, submit
 from pipelines.bench import command as bench
 from pipelines.compare import command as compare
 from pipelines.config import (
@@ -32,7 +32,7 @@ from pipelines.report import command as report
 JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig, "distill": DistillConfig}
 """The commands that run a configuration, and its schema."""
 
-TOOLS = (grade, report, compare, runs, bench)
+TOOLS = (submit, report, compare, runs, grade, bench)
 """The modules of the other commands: each has `add_parser(commands)`, which sets the default `tool` to a function of
 the options, the console and the command line that returns the exit code."""
 

@@ -57,7 +57,7 @@ def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag, *, weigh
                 _temp_dir=cluster.temp_dir,
             )
         else:
-            _check_reachable(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
+            _check_address(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
             ray.init(address=address, logging_level=logging.ERROR)
         stop.install(immediate=False)
     except SystemExit as exit:  # of the handler that Ray itself puts in place
@@ -78,15 +78,18 @@ def _object_store_bytes(cluster: ClusterConfig, weights_bytes: int) -> int:
     return min(_STORE_BYTES + 2 * weights_bytes, max(_STORE_BYTES, total // 3))
 
 
-def _check_reachable(address: str) -> None:
-    """Raise ConnectionError where nothing listens: Ray itself would go on trying for minutes."""
+def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
-    if not (colon and port.isdigit() and "/" not in host):
-        return
+    if colon and port.isdigit() and "/" not in host:
+        check_reachable(host, int(port))
+
+
+def check_reachable(host: str, port: int) -> None:
+    """Raise ConnectionError where nothing listens: Ray itself would go on trying for minutes."""
     try:
-        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+        socket.create_connection((host, port), timeout=_REACH_S).close()
     except OSError as error:
-        raise ConnectionError(f"nothing answers at {address} ({error})") from error
+        raise ConnectionError(f"nothing answers at {host}:{port} ({error})") from error
 
 
 def _advice(address: str, error: Exception) -> str:
