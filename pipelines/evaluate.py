@@ -11,7 +11,7 @@ from actors.resources import shared_gpus
 from grading import Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config
 from pipelines.dispatch.connect import connected
-from pipelines.dispatch.fleet import wait
+from pipelines.dispatch.fleet import Inbox
 from pipelines.dispatch.generated import GRADING_UNIT, Generated, generated, grading_units
 from pipelines.dispatch.launch import generator_pool, grading_limits, grading_pool
 from pipelines.dispatch.loop import events
@@ -99,13 +99,14 @@ class Evaluation:
             each = f", {self._task.samples} samples per problem" if self._task.samples > 1 else ""
             self._console.say(f"sampling: {sampling}{each}")
             units = plan_units(config.generation.batch_size, len(requests), plan.generators, self._task.samples)
-            generators = generator_pool(config, plan, units, self._task.model)
-            graders = grading_pool(config, plan)
+            inbox = Inbox()
+            generators = generator_pool(config, plan, units, self._task.model, inbox)
+            graders = grading_pool(config, plan, inbox)
             handed_out = make_units(requests, units.size, sampling)
             for unit in handed_out:
                 generators.add(unit)
             try:
-                self._work(generators, graders, plan)
+                self._work(generators, graders, plan, inbox)
             finally:
                 generators.close()
                 graders.close()
@@ -114,9 +115,9 @@ class Evaluation:
         use = engine_use(generators.progress.values(), lengths, config.generation.batch_size)
         return {**self._progress.throughput(), **use}
 
-    def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan) -> None:
+    def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan, inbox: Inbox) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
-        for event in events([generators, graders], wait, self._stop, max_backlog=backlog):
+        for event in events([generators, graders], inbox.wait, self._stop, max_backlog=backlog):
             match event:
                 case Finished(pool="generator"):
                     self._progress.generated(event.result)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.bench import engine, grading, grpo
+from pipelines.bench import dispatch, engine, grading, grpo
 from pipelines.bench.machine import machine_facts
 from pipelines.bench.part import Prepared, RowText, positive
 from pipelines.bench.rounds import RowResult, measure
@@ -64,6 +64,7 @@ def add_parser(commands: Any) -> None:
     bench = commands.add_parser("bench", help="measure speed and memory on this machine")
     bench.set_defaults(tool=run)
     kinds = bench.add_subparsers(dest="bench", required=True, metavar="WHAT")
+    dispatch.add_parser(kinds)
     text = "run this project and what a user would pick instead on the same work, in turn, and print the ratios"
     peers = kinds.add_parser("peers", help=text, description=text)
     parts = peers.add_subparsers(dest="part", required=True, metavar="PART")

@@ -6,7 +6,7 @@ from actors.engine.service import EngineBroken
 from actors.learner import LearnerBroken
 from actors.models import ModelError
 from grading import GraderBroken
-from pipelines.dispatch.pool import Failure
+from pipelines.dispatch.contract import Failure
 
 _FATAL: tuple[type[BaseException], ...] = (
     ModelError,

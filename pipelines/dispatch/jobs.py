@@ -124,19 +124,19 @@ class JobServer:
 
 
 def _advice(address: str, error: Exception) -> str:
-    text = " ".join(str(error).split())[:400]
-    lowered = text.lower()
-    if isinstance(error, AuthenticationError) or "401" in text or "403" in text:
+    whole = " ".join(str(error).split())
+    text, lowered = whole[:400], whole.lower()
+    if isinstance(error, AuthenticationError) or "status code 401" in lowered or "status code 403" in lowered:
         return (
             f"it asks for a token ({text.split('. ')[0]}). `export RAY_AUTH_MODE=token`, and put the cluster's token into "
             "~/.ray/auth_token or the file that RAY_AUTH_TOKEN_PATH names."
         )
-    if "413" in text:
+    if "status code 413" in lowered:
         return f"the package is too large for it ({text}). Leave files out with .rayignore."
     if "version" in lowered:
         return f"{text} This machine has Ray {ray.__version__}; install the cluster's version here."
-    if "already exists" in lowered or "already been used" in lowered:
-        return f"{text} Choose another --submission-id: it names one start, and the run folder is what is resumed."
+    if "already exists" in lowered:
+        return "it knows a job of that name. Choose another --submission-id: it names one start; what resumes is the run folder."
     if isinstance(error, ConnectionError | requests.exceptions.RequestException | aiohttp.ClientError):
         port = " 6379 is the port of Ray itself." if address.endswith(":6379") else ""
         return (

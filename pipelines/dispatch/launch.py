@@ -12,8 +12,9 @@ from actors.resources import actor_options
 from grading.pool import GraderActor
 from grading.process import GradingLimits
 from pipelines.config.schema import ClusterConfig, GenerationConfig, GradingConfig, JobConfig
-from pipelines.dispatch.fleet import RayTransport
-from pipelines.dispatch.pool import PoolLimits, WorkPool
+from pipelines.dispatch.contract import PoolLimits
+from pipelines.dispatch.fleet import Inbox, RayTransport
+from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan
 from pipelines.dispatch.units import UnitPlan
 from pipelines.dispatch.work import Unit
@@ -40,7 +41,7 @@ class Errand:
     arguments: Sequence[Any] = ()
 
 
-def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec) -> WorkPool:
+def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec, inbox: Inbox) -> WorkPool:
     """Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
     order."""
     settings = engine_settings(config.generation)
@@ -50,13 +51,13 @@ def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelS
         return worker.generate.remote(list(unit.items), unit.context)
 
     options = actor_options(plan.cpus_per_generator, plan.gpus_per_generator)
-    transport = RayTransport(generator_actor(units.window + SPARE_CALLS), (spec,), options, generate)
+    transport = RayTransport(generator_actor(units.window + SPARE_CALLS), (spec,), options, generate, inbox)
     limits = _limits(config.cluster, config.generators.min_actors)
     limits = replace(limits, concurrency=units.concurrency, window=units.window)
     return WorkPool("generator", transport, plan.generators, limits)
 
 
-def grading_pool(config: JobConfig, plan: Plan, reward: str | None = None) -> WorkPool:
+def grading_pool(config: JobConfig, plan: Plan, inbox: Inbox, reward: str | None = None) -> WorkPool:
     """Units hold objects with a `grading_item`; results are lists of Verdicts in the same order, with what the user's
     `reward` function gives."""
 
@@ -64,11 +65,11 @@ def grading_pool(config: JobConfig, plan: Plan, reward: str | None = None) -> Wo
         return worker.grade.remote([item.grading_item for item in unit.items])
 
     arguments = (grading_limits(config.grading), reward)
-    transport = RayTransport(GraderActor, arguments, actor_options(plan.cpus_per_grader, 0), grade)
+    transport = RayTransport(GraderActor, arguments, actor_options(plan.cpus_per_grader, 0), grade, inbox)
     return WorkPool("grader", transport, plan.graders, _limits(config.cluster, 1))
 
 
-def learner_pool(config: JobConfig, spec: LearnerSpec) -> WorkPool:
+def learner_pool(config: JobConfig, spec: LearnerSpec, inbox: Inbox) -> WorkPool:
     """A single worker whose units hold one Errand each; results are what the method returned.
 
     It is never replaced and nothing of it is repeated: a learner that starts again is at its last checkpoint, where the
@@ -82,7 +83,7 @@ def learner_pool(config: JobConfig, spec: LearnerSpec) -> WorkPool:
     options = actor_options(spec.num_cpus, spec.num_gpus)
     if not spec.num_gpus:
         options["runtime_env"]["env_vars"] |= KEEP_MEMORY
-    transport = RayTransport(LearnerActor, (spec,), options, call)
+    transport = RayTransport(LearnerActor, (spec,), options, call, inbox)
     limits = replace(_limits(config.cluster, 0), max_attempts=1, max_failures=1, max_restarts=0)
     return WorkPool("learner", transport, 1, limits)
 

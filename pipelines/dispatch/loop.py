@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.work import Event, Ref, Tick
 
-Wait = Callable[[list[Ref], float], list[Ref]]
-"""`(references, timeout in seconds) -> those that are finished`; without references it sleeps."""
+Wait = Callable[[float], Ref | None]
+"""`(timeout in seconds) -> a reference that is finished`, as soon as there is one; each is handed out once."""
+
+_AT_ONCE = 256
+"""Results that are settled before the pools are looked after and refilled again."""
 
 
 def events(
@@ -25,9 +28,11 @@ def events(
 
     `pools` are in the order in which work flows; a pool is not refilled while the next one has more than `max_backlog`
     items waiting. After a stop request the first pool gets no more work and the others have `grace_s` seconds to finish
-    what they hold. Where all became idle every worker is asked once more how far it came.
+    what they hold. Where all became idle every worker is asked once more how far it came. There is a Tick at least every
+    `tick_s` seconds of waiting, and not much more often.
     """
     deadline: float | None = None
+    next_tick = float("-inf")
     while True:
         if deadline is None and stop_requested():
             deadline = clock() + grace_s
@@ -36,7 +41,9 @@ def events(
         for pool, after in zip(pools, [*pools[1:], None], strict=True):
             blocked = after is not None and after.backlog > max_backlog
             yield from pool.step(refill=not blocked and not (stopping and pool is pools[0]))
-        yield Tick()
+        if clock() >= next_tick:
+            next_tick = clock() + tick_s
+            yield Tick()
         if stopping:
             if all(pool.idle for pool in pools[1:]):
                 return
@@ -52,9 +59,15 @@ def events(
 
 
 def _settle(pools: Sequence[WorkPool], wait: Wait, timeout: float) -> Iterator[Event]:
-    owners = {ref: pool for pool in pools for ref in pool.refs()}
-    for ref in wait(list(owners), timeout):
-        yield from owners[ref].settle(ref)
+    """Settle what is there, one after the other: whoever leaves the loop at an event leaves the rest for the next loop."""
+    for number in range(_AT_ONCE):
+        ref = wait(timeout if number == 0 else 0.0)
+        if ref is None:
+            return
+        # Nobody owns what a worker answers that was given up meanwhile.
+        owner = next((pool for pool in pools if pool.owns(ref)), None)
+        if owner is not None:
+            yield from owner.settle(ref)
 
 
 def _last_look(pools: Sequence[WorkPool], wait: Wait, deadline: float, clock: Callable[[], float]) -> Iterator[Event]:

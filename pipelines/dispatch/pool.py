@@ -5,68 +5,25 @@ A state machine over injected I/O: a run gives it Ray, a test gives it a script.
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
-from pipelines.dispatch.sharing import shares
+from pipelines.dispatch.contract import Failure, PoolLimits, Transport
+from pipelines.dispatch.sharing import SUSPECT_LOSSES, Takers
 from pipelines.dispatch.slot import Held, Slot, SlotState
+from pipelines.dispatch.unit_queue import UnitQueue
 from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Ref, Unit
 
-
-class Failure(StrEnum):
-    """INFRA: the worker or its node is gone, the work is innocent. DATA: the work fails wherever it runs.
-    FATAL: no worker can do any of it."""
-
-    INFRA = "infra"
-    DATA = "data"
-    FATAL = "fatal"
-
-
-class Transport(Protocol):
-    """The I/O of a pool. Nothing here blocks but `fetch`, which is called for finished results only.
-
-    A worker that does several units at once raises the failure of one from the call of that one alone.
-    """
-
-    def create(self, name: str) -> Any: ...
-    def load(self, worker: Any) -> Ref: ...
-    def call(self, worker: Any, unit: Unit) -> Ref: ...
-    def update(self, worker: Any, weights: Any) -> Ref: ...
-    def progress(self, worker: Any) -> Ref: ...
-    def kill(self, worker: Any) -> None: ...
-    def fetch(self, ref: Ref) -> Any: ...
-    def classify(self, error: Exception) -> Failure: ...
-    def describe(self, error: Exception) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
-    """Measure and patience of a pool; seconds where the name says so."""
-
-    concurrency: int = 1
-    """Units that a worker does at once."""
-    window: int = 2
-    """Units that it holds, those at hand for when it is done with others included."""
-    min_workers: int = 1
-    max_attempts: int = 5
-    """Times that a unit may be lost with its worker."""
-    max_failures: int = 2
-    """Times that a unit may raise: once more, in case the fault was not its own."""
-    max_restarts: int = 5
-    start_timeout_s: float = 1800.0
-    stall_timeout_s: float = 300.0
-    progress_interval_s: float = 5.0
-    backoff_s: float = 1.0
-    max_backoff_s: float = 30.0
+LOOK_INTERVAL_S = 0.2
+"""Between two looks at all workers, for those that may start again and those whose time is up."""
 
 
 class WorkPool:
     """A queue of units before a set of workers.
 
-    Drive it in a loop: `step` starts, refills and watches; `refs` are what to wait for; `settle` takes a finished one.
+    Drive it in a loop: `step` starts, refills and watches; `settle` takes a finished reference that the pool `owns`.
     """
 
     def __init__(
@@ -85,11 +42,31 @@ class WorkPool:
         self._transport = transport
         self._limits = limits
         self._clock = clock
-        self._queue: deque[Unit] = deque()
-        self._slots = [Slot(index) for index in range(size)]
+        self._queue = UnitQueue()
+        self._slots: list[Slot] = []
+        self._states: Counter[SlotState] = Counter()
+        self._takers = Takers(limits.concurrency, limits.window)
         self._owner: dict[Ref, Slot] = {}
+        self._held = 0
+        self._look_at = float("-inf")
         self._ever_ready = False
         self._weights: Any = None
+        self.grow(size)
+
+    def grow(self, count: int) -> None:
+        """Places for `count` more workers."""
+        for _ in range(count):
+            self._slots.append(Slot(len(self._slots)))
+            self._states[SlotState.WAITING] += 1
+        self._look_at = float("-inf")
+
+    def leave(self, workers: Iterable[str]) -> None:
+        """These workers finish what they hold, take no more, and are replaced."""
+        for slot in self._slots:
+            if slot.name in workers and slot.state in (SlotState.READY, SlotState.UPDATING):
+                slot.leaving = True
+                self._takers.note(slot)
+        self._look_at = float("-inf")
 
     def set_weights(self, weights: Any) -> None:
         """From now on no worker takes a unit before it holds `weights`, the ones that start later included.
@@ -99,28 +76,30 @@ class WorkPool:
         self._weights = weights
         for slot in self._slots:
             slot.outdated = slot.state in (SlotState.READY, SlotState.UPDATING)
+            self._takers.note(slot)
+            self._update_if_free(slot)
 
     def withdraw(self) -> None:
         """Forget what was not handed out yet."""
         self._queue.clear()
 
     def add(self, unit: Unit) -> None:
-        self._queue.append(unit)
+        self._queue.add(unit)
 
     @property
     def backlog(self) -> int:
         """Items that wait in the queue."""
-        return sum(len(unit.items) for unit in self._queue)
+        return self._queue.items
 
     @property
     def idle(self) -> bool:
-        return not self._queue and not any(slot.held for slot in self._slots)
+        return not self._queue and not self._held
 
     def counts(self) -> dict[str, int]:
-        return {str(state): sum(slot.state is state for slot in self._slots) for state in SlotState}
+        return {str(state): self._states[state] for state in SlotState}
 
-    def refs(self) -> list[Ref]:
-        return list(self._owner)
+    def owns(self, ref: Ref) -> bool:
+        return ref in self._owner
 
     @property
     def asking(self) -> bool:
@@ -138,21 +117,29 @@ class WorkPool:
         Raises FatalError when too few workers are left.
         """
         now = self._clock()
-        for slot in self._slots:
-            if slot.state is SlotState.WAITING and now >= slot.since:
-                self._start(slot)
-            elif slot.state is SlotState.STARTING and now - slot.since > self._limits.start_timeout_s:
-                yield from self._retire(slot, f"not ready within {self._limits.start_timeout_s:.0f} s")
-            elif slot.state is SlotState.UPDATING and now - slot.since > self._limits.stall_timeout_s:
-                silent = f"did not take new weights within {self._limits.stall_timeout_s:.0f} s"
-                yield from self._bury(slot, silent, kind="stalled")
-            elif slot.state is SlotState.READY and slot.held:
-                yield from self._watch(slot)
-            elif slot.state is SlotState.READY and slot.outdated:
-                self._update(slot)
-        if refill:
-            for slot, unit in shares(self._queue, self._slots, self._limits.concurrency, self._limits.window):
+        if now >= self._look_at:
+            self._look_at = now + LOOK_INTERVAL_S
+            for slot in self._slots:
+                yield from self._look_after(slot, now)
+        if refill and self._queue:
+            workers = sum(self._states[state] for state in (SlotState.READY, SlotState.STARTING, SlotState.UPDATING))
+            for slot, unit in self._takers.shares(self._queue, len(self._queue) + self._held, workers):
                 self._hand_out(slot, unit)
+
+    def _look_after(self, slot: Slot, now: float) -> Iterator[Event]:
+        if slot.state is SlotState.WAITING and now >= slot.since:
+            self._start(slot)
+        elif slot.state is SlotState.STARTING and now - slot.since > self._limits.start_timeout_s:
+            yield from self._retire(slot, f"not ready within {self._limits.start_timeout_s:.0f} s")
+        elif slot.state is SlotState.UPDATING and now - slot.since > self._limits.stall_timeout_s:
+            silent = f"did not take new weights within {self._limits.stall_timeout_s:.0f} s"
+            yield from self._bury(slot, silent, kind="stalled")
+        elif slot.state is SlotState.READY and slot.held:
+            yield from self._watch(slot)
+        elif slot.state is SlotState.READY and slot.leaving:
+            self._dismiss(slot)
+            self._enter(slot, SlotState.WAITING)
+            yield Incident(self.name, "left", slot.name, "its node is being emptied; another takes its place")
 
     def settle(self, ref: Ref) -> Iterator[Event]:
         """Take the outcome of a finished reference.
@@ -171,14 +158,19 @@ class WorkPool:
             slot.progress_ref = None
             self._note_progress(slot, value)
         elif ref == slot.update_ref:
-            slot.state, slot.update_ref = SlotState.READY, None
+            slot.update_ref = None
+            self._enter(slot, SlotState.READY)
+            self._update_if_free(slot)
         elif ref in slot.held:
             unit, seconds = self._take_back(slot, ref)
             slot.deaths = 0
+            self._update_if_free(slot)
             yield Finished(self.name, unit, value, slot.name, seconds)
         else:
-            slot.state, slot.since = SlotState.READY, self._clock()
+            slot.load_ref = None
             slot.outdated = self._weights is not None
+            self._enter(slot, SlotState.READY)
+            self._update_if_free(slot)
             self._ever_ready = True
             self.reports[slot.name] = value
             yield Incident(self.name, "ready", slot.name, "is ready", {"report": value})
@@ -187,18 +179,31 @@ class WorkPool:
         for slot in self._slots:
             if slot.worker is not None:
                 self._transport.kill(slot.worker)
-            slot.worker, slot.state = None, SlotState.RETIRED
+            slot.worker = None
+            self._enter(slot, SlotState.RETIRED)
         self._owner.clear()
+
+    def _enter(self, slot: Slot, state: SlotState, since: float | None = None) -> None:
+        """`since`: now, unless it is given."""
+        self._states[slot.state] -= 1
+        self._states[state] += 1
+        slot.state = state
+        slot.since = self._clock() if since is None else since
+        self._takers.note(slot)
 
     def _start(self, slot: Slot) -> None:
         slot.incarnation += 1
         slot.name = f"{self.name}-{slot.index}" + (f"-{slot.incarnation}" if slot.incarnation > 1 else "")
         slot.worker = self._transport.create(slot.name)
-        slot.state, slot.since = SlotState.STARTING, self._clock()
-        self._owner[self._transport.load(slot.worker)] = slot
+        slot.load_ref = self._transport.load(slot.worker)
+        self._owner[slot.load_ref] = slot
+        self._enter(slot, SlotState.STARTING)
 
-    def _update(self, slot: Slot) -> None:
-        slot.state, slot.since, slot.outdated = SlotState.UPDATING, self._clock(), False
+    def _update_if_free(self, slot: Slot) -> None:
+        if slot.state is not SlotState.READY or not slot.outdated or slot.held:
+            return
+        slot.outdated = False
+        self._enter(slot, SlotState.UPDATING)
         slot.update_ref = self._transport.update(slot.worker, self._weights)
         self._owner[slot.update_ref] = slot
 
@@ -208,6 +213,9 @@ class WorkPool:
             slot.last_progress = slot.progress_asked = now
         ref = self._transport.call(slot.worker, unit)
         slot.held[ref] = Held(unit)
+        slot.suspects += unit.losses >= SUSPECT_LOSSES
+        self._held += 1
+        self._takers.note(slot)
         slot.begin(self._limits.concurrency, now)
         self._owner[ref] = slot
 
@@ -215,6 +223,9 @@ class WorkPool:
         """The unit, and the seconds since the worker could start on it; whatever came of it is a sign of life."""
         now = self._clock()
         held = slot.held.pop(ref)
+        slot.suspects -= held.unit.losses >= SUSPECT_LOSSES
+        self._held -= 1
+        self._takers.note(slot)
         slot.last_progress = now
         slot.begin(self._limits.concurrency, now)
         return held.unit, now - (now if held.began is None else held.began)
@@ -269,7 +280,7 @@ class WorkPool:
         yield Incident(self.name, kind, slot.name, text, {"units": [unit.id for unit in units]})
         # Only those that it was at may have been the cause.
         suspects, innocent = units[: self._limits.concurrency], units[self._limits.concurrency :]
-        self._queue.extendleft(reversed(innocent))
+        self._queue.put_back(innocent)
         for unit in reversed(suspects):
             yield from self._retry(replace(unit, losses=unit.losses + 1), reason, proven=len(suspects) == 1)
         if slot.deaths > self._limits.max_restarts:
@@ -278,25 +289,28 @@ class WorkPool:
             )
         else:
             pause = min(self._limits.max_backoff_s, self._limits.backoff_s * 2 ** (slot.deaths - 1))
-            slot.state, slot.since = SlotState.WAITING, self._clock() + pause
+            self._enter(slot, SlotState.WAITING, self._clock() + pause)
 
     def _dismiss(self, slot: Slot) -> list[Unit]:
         """Kill the worker and forget what it owed; returns its units."""
         self._transport.kill(slot.worker)
-        self._owner = {ref: owner for ref, owner in self._owner.items() if owner is not slot}
+        for ref in slot.refs:
+            self._owner.pop(ref, None)
         self.reports.pop(slot.name, None)
         self.progress.pop(slot.name, None)
         units = slot.units
-        slot.held, slot.progress_ref, slot.update_ref, slot.worker = {}, None, None, None
-        slot.outdated = False
+        self._held -= len(units)
+        slot.held, slot.suspects, slot.worker = {}, 0, None
+        slot.load_ref = slot.progress_ref = slot.update_ref = None
+        slot.outdated = slot.leaving = False
         return units
 
     def _retire(self, slot: Slot, reason: str) -> Iterator[Event]:
         if slot.worker is not None:
-            self._queue.extendleft(reversed(self._dismiss(slot)))
-        slot.state = SlotState.RETIRED
+            self._queue.put_back(self._dismiss(slot))
+        self._enter(slot, SlotState.RETIRED)
         yield Incident(self.name, "retired", slot.name, reason)
-        left = sum(other.state is not SlotState.RETIRED for other in self._slots)
+        left = len(self._slots) - self._states[SlotState.RETIRED]
         needed = min(self._limits.min_workers, len(self._slots))
         if left < needed:
             raise FatalError(
@@ -308,10 +322,10 @@ class WorkPool:
         """Back to the front; a unit of many that is `proven` to be the cause is taken apart to find the guilty item."""
         exhausted = unit.failures >= self._limits.max_failures or unit.losses >= self._limits.max_attempts
         if not proven:
-            self._queue.appendleft(unit)
+            self._queue.put_back([unit])
         elif len(unit.items) > 1 and (exhausted or unit.failures or unit.losses >= 2):
-            self._queue.extendleft(reversed(unit.split()))
+            self._queue.put_back(unit.split())
         elif exhausted:
             yield GivenUp(self.name, unit, reason)
         else:
-            self._queue.appendleft(unit)
+            self._queue.put_back([unit])

@@ -1,46 +1,75 @@
 """Which unit goes to which worker."""
 
 import math
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator
 
-from pipelines.dispatch.slot import Slot, SlotState
+from pipelines.dispatch.slot import Slot
+from pipelines.dispatch.unit_queue import UnitQueue
 from pipelines.dispatch.work import Unit
 
+SUSPECT_LOSSES = 2
+"""A unit over which so many workers died may be what killed them."""
 
-def shares(queue: deque[Unit], slots: Sequence[Slot], concurrency: int, window: int) -> Iterator[tuple[Slot, Unit]]:
-    """Take units out of `queue`, each with the ready worker that is to have it; the caller puts it there at once.
 
-    A first unit for every worker, then a second, and so on, until each has the `concurrency` that it does at once; then
-    a reserve to have at hand, `window` in all. Workers that start or wait for weights count as takers, so the first that is
-    ready leaves them their share.
+class Takers:
+    """The workers that may be given a unit, by how many they hold.
 
-    At the end of a run a unit should wait for the first worker that is free, not behind a certain one. So no reserve is
-    given out once the other workers could start on all that is left.
+    `note` is to be told of every change; `shares` then looks at no worker that gets nothing, so that a unit costs the same
+    beside ten workers and beside a thousand.
     """
-    ready = [slot for slot in slots if slot.state is SlotState.READY and not slot.outdated]
-    takers = sum(slot.state in (SlotState.READY, SlotState.STARTING, SlotState.UPDATING) for slot in slots)
-    for depth in range(window):
-        for slot in ready:
-            if len(slot.held) != depth:
+
+    def __init__(self, concurrency: int, window: int) -> None:
+        self._concurrency = concurrency
+        self._window = window
+        self._by_depth: list[OrderedDict[int, Slot]] = [OrderedDict() for _ in range(window)]
+        self._depths: dict[int, int] = {}
+
+    def note(self, slot: Slot) -> None:
+        """Put the worker where it belongs now."""
+        known = self._depths.pop(slot.index, None)
+        if known is not None:
+            del self._by_depth[known][slot.index]
+        if slot.takes_units and len(slot.held) < self._window:
+            self._by_depth[len(slot.held)][slot.index] = slot
+            self._depths[slot.index] = len(slot.held)
+
+    def shares(self, queue: UnitQueue, total: int, workers: int) -> Iterator[tuple[Slot, Unit]]:
+        """Take units out of `queue`, each with the worker that is to have it; the caller gives it to that one at once, and
+        notes it.
+
+        A first unit for every worker, then a second, and so on, until each has the `concurrency` that it does at once;
+        then a reserve to have at hand, `window` in all. `total` counts the units in the queue and with workers; `workers`
+        also those that start or wait for weights, so the first that is ready leaves them their share.
+
+        At the end of a run a unit should wait for the first worker that is free, not behind a certain one. So no reserve is
+        given out once the other workers could start on all that is left.
+        """
+        unsuited: list[Slot] = []
+        for depth, slots in enumerate(self._by_depth):
+            reserve = depth >= self._concurrency
+            while slots and queue:
+                fair = depth * workers < total
+                if not fair or (reserve and len(queue) <= (workers - 1) * self._concurrency):
+                    break
+                slot = next(iter(slots.values()))
+                unit = queue.take(lambda unit, slot=slot: self._suits(unit, slot))  # type: ignore[misc]
+                if unit is None:
+                    unsuited.append(slots.pop(slot.index))
+                    del self._depths[slot.index]
+                else:
+                    yield slot, unit
+            else:
                 continue
-            unshared = len(queue)
-            fair = depth * takers < unshared + sum(len(other.held) for other in slots)
-            reserve = depth >= concurrency
-            if not fair or (reserve and unshared <= (takers - 1) * concurrency):
-                return
-            unit = _take(queue, slot, concurrency, window)
-            if unit is not None:
-                yield slot, unit
+            break
+        for slot in unsuited:
+            self.note(slot)
 
-
-def _take(queue: deque[Unit], slot: Slot, concurrency: int, window: int) -> Unit | None:
-    """The first unit that this worker may hold beside those that it has."""
-    for index, unit in enumerate(queue):
-        if len(slot.held) < min(company(other, concurrency, window) for other in (*slot.units, unit)):
-            del queue[index]
-            return unit
-    return None
+    def _suits(self, unit: Unit, slot: Slot) -> bool:
+        """The worker may hold the unit beside those that it has."""
+        if unit.losses < SUSPECT_LOSSES and not slot.suspects:
+            return True
+        return len(slot.held) < min(company(other, self._concurrency, self._window) for other in (*slot.units, unit))
 
 
 def company(unit: Unit, concurrency: int, window: int) -> int:
@@ -49,6 +78,6 @@ def company(unit: Unit, concurrency: int, window: int) -> int:
     A unit over which two workers died may be what killed them. It shares the next one with few, and is alone after that:
     its neighbours come through meanwhile and are not given up for its sake.
     """
-    if unit.losses < 2:
+    if unit.losses < SUSPECT_LOSSES:
         return window
-    return math.isqrt(concurrency) if unit.losses == 2 else 1
+    return math.isqrt(concurrency) if unit.losses == SUSPECT_LOSSES else 1

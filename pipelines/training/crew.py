@@ -14,7 +14,7 @@ from actors.resources import shared_gpus
 from pipelines.config import TrainingConfig
 from pipelines.config.training import LearnerConfig
 from pipelines.dispatch.connect import cluster_address, connected, offered_cpus
-from pipelines.dispatch.fleet import wait
+from pipelines.dispatch.fleet import Inbox
 from pipelines.dispatch.generated import GRADING_UNIT
 from pipelines.dispatch.launch import Errand, generator_pool, grading_pool, learner_pool
 from pipelines.dispatch.loop import Wait, events
@@ -50,7 +50,7 @@ class Crew:
     stop: StopFlag
     incidents: JsonLines
     plan: Plan
-    wait: Wait = wait
+    wait: Wait
     clock: Callable[[], float] = time.monotonic
     learner_report: LearnerReport | None = None
     _collections: dict[str, Collection] = field(default_factory=dict)
@@ -225,15 +225,17 @@ def crew_of(
         console.say(f"{cluster}: {plan}")
         batch_size = config.generation.batch_size
         units = units_of(min(group_size, batch_size), batch_size, batch_size)
+        inbox = Inbox()
         crew = Crew(
-            generators=generator_pool(config, plan, units, model),
-            graders=grading_pool(config, plan, reward),
-            new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan, teacher)),
+            generators=generator_pool(config, plan, units, model, inbox),
+            graders=grading_pool(config, plan, inbox, reward),
+            new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan, teacher), inbox),
             unit_size=units.size,
             console=console,
             stop=stop,
             incidents=incidents,
             plan=plan,
+            wait=inbox.wait,
         )
         try:
             yield crew

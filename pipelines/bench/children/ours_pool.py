@@ -12,7 +12,7 @@ from grading import GradingItem, Verdict
 from pipelines.config import EvalConfig
 from pipelines.config.schema import GradingConfig
 from pipelines.dispatch.connect import connected
-from pipelines.dispatch.fleet import wait
+from pipelines.dispatch.fleet import Inbox
 from pipelines.dispatch.launch import grading_pool
 from pipelines.dispatch.loop import events
 from pipelines.dispatch.pool import WorkPool
@@ -38,18 +38,19 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     plan = Plan(0, 0.0, 1, workers, config.grading.cpus_per_worker)
     items = [Made(GradingItem(completion, gold)) for completion, gold in spec["pairs"]]
     with connected(config.cluster, workers * config.grading.cpus_per_worker, StopFlag()):
-        pool = grading_pool(config, plan)
+        inbox = Inbox()
+        pool = grading_pool(config, plan, inbox)
         try:
-            graded(pool, items[:UNIT], until_ready=workers)
+            graded(pool, inbox, items[:UNIT], until_ready=workers)
             start, cpu = time.perf_counter(), time.process_time()
-            verdicts = graded(pool, items)
+            verdicts = graded(pool, inbox, items)
             seconds, driver_cpu_s = time.perf_counter() - start, time.process_time() - cpu
         finally:
             pool.close()
     return {"correct": [verdict.correct for verdict in verdicts], "seconds": seconds, "driver_cpu_s": driver_cpu_s}
 
 
-def graded(pool: WorkPool, items: Sequence[Made], until_ready: int = 0) -> list[Verdict]:
+def graded(pool: WorkPool, inbox: Inbox, items: Sequence[Made], until_ready: int = 0) -> list[Verdict]:
     """Verdicts in the order of `items`, once as many workers as `until_ready` are there."""
     starts = range(0, len(items), UNIT)
     verdicts: dict[int, list[Verdict]] = {}
@@ -59,7 +60,7 @@ def graded(pool: WorkPool, items: Sequence[Made], until_ready: int = 0) -> list[
     def finished() -> bool:
         return pool.idle and len(pool.reports) >= until_ready
 
-    for event in events([pool], wait, lambda: False, max_backlog=len(items), finished=finished):
+    for event in events([pool], inbox.wait, lambda: False, max_backlog=len(items), finished=finished):
         match event:
             case Finished():
                 verdicts[int(event.unit.id)] = event.result

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from pipelines.dispatch.pool import Failure
+from pipelines.dispatch.contract import Failure
 from pipelines.dispatch.work import Ref, Unit
 
 
@@ -42,6 +42,7 @@ class ScriptTransport:
     workers: list[FakeWorker] = field(default_factory=list)
     calls: list[tuple[str, Unit]] = field(default_factory=list)
     due: dict[Ref, tuple[float, FakeWorker, Any]] = field(default_factory=dict)
+    told: set[Ref] = field(default_factory=set)
     numbers: count = field(default_factory=count)
 
     def clock(self) -> float:
@@ -90,14 +91,20 @@ class ScriptTransport:
     def describe(self, error: Exception) -> str:
         return str(error)
 
-    def wait(self, refs: list[Ref], timeout: float) -> list[Ref]:
-        """Finished references; the clock jumps to the first of them, or by `timeout`."""
-        known = {ref: self.due[ref] for ref in refs if ref in self.due}
-        soon = min((at for at, worker, _ in known.values() if not worker.stopped), default=self.now + timeout)
-        self.now = max(self.now, min(soon, self.now + timeout))
-        return [
-            ref for ref, (at, worker, _) in known.items() if not worker.alive or (at <= self.now and not worker.stopped)
-        ]
+    def wait(self, timeout: float) -> Ref | None:
+        """The next finished reference; the clock jumps to when it is, or by `timeout`."""
+        answering = {
+            ref: at if worker.alive else self.now
+            for ref, (at, worker, _) in self.due.items()
+            if ref not in self.told and not (worker.alive and worker.stopped)
+        }
+        soon = min(answering, key=lambda ref: answering[ref], default=None)
+        if soon is None or answering[soon] > self.now + timeout:
+            self.now += timeout
+            return None
+        self.now = max(self.now, answering[soon])
+        self.told.add(soon)
+        return soon
 
     def _promise(self, at: float, worker: FakeWorker, value: Any) -> Ref:
         ref = f"ref-{next(self.numbers)}"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipelines.dispatch.contract import PoolLimits
 from pipelines.dispatch.loop import events
-from pipelines.dispatch.pool import PoolLimits, WorkPool
+from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.sharing import company
 from pipelines.dispatch.work import Event, Finished, GivenUp, Incident, Unit
 from tests.pipelines.dispatch.script import Died, FakeWorker, ScriptTransport

@@ -9,8 +9,8 @@ import ray.exceptions as rx
 from actors.engine.service import EngineBroken
 from actors.models import ModelError
 from grading import GraderBroken
+from pipelines.dispatch.contract import Failure
 from pipelines.dispatch.failures import classify, describe
-from pipelines.dispatch.pool import Failure
 
 FATAL = {
     "OutOfDiskError",

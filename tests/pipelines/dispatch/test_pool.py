@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
+from pipelines.dispatch.contract import PoolLimits
 from pipelines.dispatch.loop import events
-from pipelines.dispatch.pool import PoolLimits, WorkPool
+from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Unit
 from tests.pipelines.dispatch.script import Broken, Died, FakeWorker, ScriptTransport
 

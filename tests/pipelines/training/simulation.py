@@ -12,7 +12,8 @@ from actors.learning import RolloutGroup
 from actors.resources import Placement
 from grading import Outcome, Verdict
 from pipelines.config import GrpoConfig
-from pipelines.dispatch.pool import Failure, PoolLimits, WorkPool
+from pipelines.dispatch.contract import Failure, PoolLimits
+from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan
 from pipelines.dispatch.work import Ref, Unit
 from pipelines.grpo import Grpo
@@ -31,6 +32,7 @@ class Clock:
 
     now: float = 0.0
     due: dict[Ref, tuple[float, Any]] = field(default_factory=dict)
+    told: set[Ref] = field(default_factory=set)
     numbers: count = field(default_factory=count)
 
     def promise(self, when: float, value: Any) -> Ref:
@@ -38,9 +40,15 @@ class Clock:
         self.due[ref] = (when, value)
         return ref
 
-    def wait(self, refs: list[Ref], timeout: float) -> list[Ref]:
-        self.now = min([self.now + timeout, *(self.due[ref][0] for ref in refs)], key=lambda when: max(when, self.now))
-        return [ref for ref in refs if self.due[ref][0] <= self.now]
+    def wait(self, timeout: float) -> Ref | None:
+        untold = [(when, ref) for ref, (when, _) in self.due.items() if ref not in self.told]
+        when, ref = min(untold, default=(self.now + timeout + 1, None))
+        if when > self.now + timeout:
+            self.now += timeout
+            return None
+        self.now = max(self.now, when)
+        self.told.add(ref)
+        return ref
 
 
 @dataclass(eq=False)
