@@ -56,12 +56,13 @@ class Grader:
         ]
 
     def report(self) -> dict[str, Any]:
-        """Process ids, node and what `progress` counts."""
+        """Process ids, node, the GPUs that it could see (none, in a run) and what `progress` counts."""
         return {
             "pid": os.getpid(),
             "child_pid": self._process.pid,
-            "node": socket.gethostname(),
+            "node": ray.util.get_node_ip_address() if ray.is_initialized() else socket.gethostname(),
             "node_id": ray.get_runtime_context().get_node_id() if ray.is_initialized() else None,
+            "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
             **self._counters(),
         }
 

@@ -10,7 +10,7 @@ from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
 from grading import Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config
-from pipelines.dispatch.connect import connected
+from pipelines.dispatch.connect import cluster_address, connected
 from pipelines.dispatch.fleet import Inbox
 from pipelines.dispatch.generated import GRADING_UNIT, Generated, generated, grading_units
 from pipelines.dispatch.launch import generator_pool, grading_limits, grading_pool
@@ -20,12 +20,14 @@ from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, plan_units
+from pipelines.dispatch.watch import NodeWatch
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
 from pipelines.metrics.pass_at_k import usual_ks
 from pipelines.problems import check_context
 from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
+from pipelines.records.incidents import incident_counts
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.problems import write_problems
 from pipelines.records.progress import ProgressLine
@@ -82,7 +84,7 @@ class Evaluation:
         self._journal = journal
         self._console = console
         self._stop = stop
-        self._events = folder.events()
+        self._incidents = folder.incidents(console)
         self._metrics = folder.metrics()
         self._lengths: dict[Key, int] = {}
         self._progress = ProgressLine(task.planned, journal.samples.values())
@@ -117,6 +119,8 @@ class Evaluation:
 
     def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan, inbox: Inbox) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
+        elastic = self._config.generators.num_actors == "auto" and cluster_address(self._config.cluster) != "local"
+        watch = NodeWatch(read_nodes, plan, generators, lambda: [graders], elastic=elastic)
         for event in events([generators, graders], inbox.wait, self._stop, max_backlog=backlog):
             match event:
                 case Finished(pool="generator"):
@@ -135,6 +139,8 @@ class Evaluation:
                     self._tell(event, generators, plan)
                 case Tick():
                     self._console.progress(self._progress.line(generators, graders))
+                    for incident in watch.look():
+                        self._tell(incident, generators, plan)
 
     def _preflight(self, cluster: str) -> Plan:
         config = self._config
@@ -191,11 +197,8 @@ class Evaluation:
         self._metrics.append([{"time": time.time(), **self._progress.metrics()}])
 
     def _tell(self, incident: Incident, generators: WorkPool, plan: Plan) -> None:
-        known = {"time": time.time(), "kind": incident.kind, "worker": incident.worker, "text": incident.text}
-        self._events.append([known | incident.details])
-        if incident.kind != "ready":
-            self._console.warn(f"{incident.worker} {incident.kind}: {incident.text}")
-        elif incident.pool == "generator":
+        self._incidents.record(incident.kind, incident.worker, incident.text, incident.details)
+        if incident.kind == "ready" and incident.pool == "generator":
             report = incident.details["report"]
             self._console.say(f"{incident.worker}: {report}")
             places = [known.placement for known in generators.reports.values()]
@@ -219,6 +222,7 @@ def _findings(
     """What the whole journal says, and whether nothing is missing: neither samples nor, with several a problem, votes."""
     samples = journal.samples.values()
     found = {**summarise(samples, task.planned), "duplicates": journal.duplicates, "samples_per_problem": task.samples}
+    found["incidents"] = incident_counts(folder.events_path)
     complete = len(samples) == task.planned
     if task.samples == 1:
         return found, complete

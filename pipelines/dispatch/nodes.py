@@ -7,8 +7,9 @@ from pipelines.dispatch.preflight import Node
 
 def read_nodes() -> list[Node]:
     """Every living node with its total and its free CPUs and GPUs."""
-    # Ray has no public call for what is free on one node; ray.available_resources() is the sum over all.
+    # Ray has no public calls for what is free on one node (ray.available_resources() is the sum over all), nor for draining.
     free = ray._private.state.available_resources_per_node()
+    draining = ray._private.state.state.get_draining_nodes()
     nodes = []
     for node in ray.nodes():
         if node["Alive"]:
@@ -20,6 +21,8 @@ def read_nodes() -> list[Node]:
                     gpus=total.get("GPU", 0.0),
                     free_cpus=left.get("CPU", 0.0),
                     free_gpus=left.get("GPU", 0.0),
+                    id=node["NodeID"],
+                    draining=node["NodeID"] in draining,
                 )
             )
     return nodes

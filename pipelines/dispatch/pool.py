@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.dispatch.contract import Failure, PoolLimits, Transport
+from pipelines.dispatch.places import place_of
 from pipelines.dispatch.sharing import SUSPECT_LOSSES, Takers
 from pipelines.dispatch.slot import Held, Slot, SlotState
 from pipelines.dispatch.unit_queue import UnitQueue
@@ -137,9 +138,10 @@ class WorkPool:
         elif slot.state is SlotState.READY and slot.held:
             yield from self._watch(slot)
         elif slot.state is SlotState.READY and slot.leaving:
+            where = self._where(slot)
             self._dismiss(slot)
             self._enter(slot, SlotState.WAITING)
-            yield Incident(self.name, "left", slot.name, "its node is being emptied; another takes its place")
+            yield Incident(self.name, "left", slot.name, "its node is being emptied; another takes its place", where)
 
     def settle(self, ref: Ref) -> Iterator[Event]:
         """Take the outcome of a finished reference.
@@ -274,10 +276,11 @@ class WorkPool:
 
     def _bury(self, slot: Slot, reason: str, kind: str) -> Iterator[Event]:
         """The worker is lost: its work goes back to the front of the queue and a new worker takes the place."""
+        where = self._where(slot)
         units = self._dismiss(slot)
         slot.deaths += 1
         text = f"{reason}; its {len(units)} unit(s) go to others" if units else reason
-        yield Incident(self.name, kind, slot.name, text, {"units": [unit.id for unit in units]})
+        yield Incident(self.name, kind, slot.name, text, {"units": [unit.id for unit in units]} | where)
         # Only those that it was at may have been the cause.
         suspects, innocent = units[: self._limits.concurrency], units[self._limits.concurrency :]
         self._queue.put_back(innocent)
@@ -304,6 +307,10 @@ class WorkPool:
         slot.load_ref = slot.progress_ref = slot.update_ref = None
         slot.outdated = slot.leaving = False
         return units
+
+    def _where(self, slot: Slot) -> dict[str, Any]:
+        place = place_of(self.reports.get(slot.name))
+        return {"node": str(place)} if place else {}
 
     def _retire(self, slot: Slot, reason: str) -> Iterator[Event]:
         if slot.worker is not None:

@@ -1,7 +1,7 @@
 """What the run needs against what the cluster has, before anything starts."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from pipelines.config.schema import GeneratorsConfig, GradingConfig
@@ -20,6 +20,9 @@ class Node:
     gpus: float
     free_cpus: float
     free_gpus: float
+    id: str = ""
+    draining: bool = False
+    """It is being emptied and takes no new actors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def plan_fleet(
 
     An actor must fit on one node, so totals alone prove nothing. Raises Shortfall when something does not fit.
     """
-    free = [[node.free_cpus, node.free_gpus] for node in nodes]
+    free = [[node.free_cpus, node.free_gpus] for node in nodes if not node.draining]
     graders = grading.num_workers if generating else 0
     graders_placed = sum(_place(free, grading.cpus_per_worker, 0.0) for _ in range(graders))
 
@@ -91,6 +94,16 @@ def plan_fleet(
     if placed < wanted or graders_placed < graders or not learner_placed:
         raise Shortfall(_table(plan, placed, graders_placed, learner_placed, nodes), plan)
     return plan
+
+
+def room_for_more(plan: Plan, nodes: Sequence[Node], used: Collection[str]) -> int:
+    """How many more generators of the plan's size fit: as many as there are free GPUs for, or on CPUs one for each node
+    that is not among `used`, as when the plan was made."""
+    sizes = plan.cpus_per_generator, plan.gpus_per_generator
+    fits = {node.id: _fits([node.free_cpus, node.free_gpus], *sizes) for node in nodes}
+    if plan.gpus_per_generator:
+        return sum(fits.values())
+    return sum(bool(count) for name, count in fits.items() if name not in used)
 
 
 def wait_for_plan(

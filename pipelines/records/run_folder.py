@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.records.console import Console
+from pipelines.records.incidents import IncidentLog
 from pipelines.records.journal import Journal, JsonLines, Sample
 from pipelines.records.provenance import timestamp
 from pipelines.records.votes import Vote
@@ -36,6 +38,7 @@ class RunFolder:
         self.summary_path = path / "summary.json"
         self.votes_path = path / "votes.jsonl"
         self.problems_path = path / "problems.jsonl"
+        self.events_path = path / "events.jsonl"
 
     def claim(self, identity: Mapping[str, Any], details: Mapping[str, Any], growing: Collection[str] = ()) -> bool:
         """Write the manifest of a new run, or check that the old one describes the same results.
@@ -99,8 +102,8 @@ class RunFolder:
     def votes(self) -> Journal[Vote]:
         return Journal(self.votes_path, Vote)
 
-    def events(self) -> JsonLines:
-        return JsonLines(self.path / "events.jsonl")
+    def incidents(self, console: Console) -> IncidentLog:
+        return IncidentLog(self.events_path, console)
 
     def metrics(self) -> JsonLines:
         return JsonLines(self.path / "metrics.jsonl")

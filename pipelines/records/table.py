@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.records.incidents import incident_lines
+
 _BAR = 20
 """Characters of a full bar."""
 
@@ -33,6 +35,7 @@ def result_table(summary: Mapping[str, Any]) -> str:
             f"throughput   {speed['tokens_per_s']:.0f} tokens/s, {speed['samples']} samples in {speed['seconds']:.0f} s"
         )
         lines += _use(speed)
+    lines += incident_lines(summary.get("incidents", {}))
     if summary["n"] < summary["planned"]:
         lines.append(f"unfinished   {summary['n']} of {summary['planned']} samples are there")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from pipelines.config import TrainingConfig, dump_config
 from pipelines.dispatch.signals import StopFlag
 from pipelines.exit_codes import ExitCode
 from pipelines.records.console import Console
+from pipelines.records.incidents import incident_counts
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder
 from pipelines.records.steps import StepLines
@@ -72,7 +73,7 @@ class Course:
         identity = task.identity | {"schedule.steps": steps if config.optimizer.decay != "constant" else None}
         folder.claim(identity, {"provenance": self._origin, "config": config.model_dump(mode="json")})
         folder.write_text(folder.config_path, dump_config(config))
-        self.incidents = folder.events()
+        self.incidents = folder.incidents(console)
         self.metrics = StepLines(folder.path / "metrics.jsonl")
         self._evaluations = StepLines(folder.path / "evaluations.jsonl")
         self._lines = [self.metrics, self._evaluations]
@@ -187,6 +188,7 @@ class Course:
             "best_step": best["step"] if best else None,
             "time": phase_means(rows),
             "fault_share": fault_share,
+            "incidents": incident_counts(self._folder.events_path),
             "tokens": sum(row.get("tokens/generated", 0) for row in rows),
             "checkpoints": sorted(path.name for path in (self._folder.path / "checkpoints").glob("step_*")),
             "run_dir": str(self._folder.path),

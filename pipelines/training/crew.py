@@ -23,9 +23,10 @@ from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, units_of
+from pipelines.dispatch.watch import NodeWatch
 from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.records.console import Console
-from pipelines.records.journal import JsonLines
+from pipelines.records.incidents import IncidentLog
 from pipelines.training.collection import Collection
 
 
@@ -48,10 +49,11 @@ class Crew:
     """Completions that are handed out together."""
     console: Console
     stop: StopFlag
-    incidents: JsonLines
+    incidents: IncidentLog
     plan: Plan
     wait: Wait
     clock: Callable[[], float] = time.monotonic
+    watch: NodeWatch | None = None
     learner_report: LearnerReport | None = None
     _collections: dict[str, Collection] = field(default_factory=dict)
     """By the `problem_id` of their requests, until all of them are recorded. What comes later was begun twice, because a
@@ -158,14 +160,14 @@ class Crew:
                 self._tell(event)
             case Tick():
                 self.console.progress(self._status())
+                for incident in self.watch.look() if self.watch else ():
+                    self._tell(incident)
 
     def _tell(self, incident: Incident) -> None:
-        known = {"time": time.time(), "kind": incident.kind, "worker": incident.worker, "text": incident.text}
-        self.incidents.append([known | incident.details])
+        self.incidents.record(incident.kind, incident.worker, incident.text, incident.details)
+        if incident.pool == "learner" and incident.kind == "retired":
+            raise LearnerLost(incident.text)
         if incident.kind != "ready":
-            self.console.warn(f"{incident.worker} {incident.kind}: {incident.text}")
-            if incident.pool == "learner" and incident.kind == "retired":
-                raise LearnerLost(incident.text)
             return
         report = incident.details["report"]
         if incident.pool == "learner":
@@ -197,7 +199,7 @@ def crew_of(
     group_size: int,
     console: Console,
     stop: StopFlag,
-    incidents: JsonLines,
+    incidents: IncidentLog,
     *,
     weights_bytes: int,
     reward: str | None = None,
@@ -237,6 +239,10 @@ def crew_of(
             plan=plan,
             wait=inbox.wait,
         )
+        if generating:
+            elastic = config.generators.num_actors == "auto" and cluster_address(config.cluster) != "local"
+            others = lambda: [crew.graders, crew.learner]  # noqa: E731  (the learner changes)
+            crew.watch = NodeWatch(read_nodes, plan, crew.generators, others, elastic=elastic)
         try:
             yield crew
         finally:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.records.incidents import incident_lines
 from pipelines.records.progress import duration
 
 _BAR = 40
@@ -29,6 +30,7 @@ def training_table(summary: Mapping[str, Any]) -> str:
         times = summary["time"]
         parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times.items() if name != "step")
         lines.append(f"a step takes {times['step']:.1f} s: {parts}; in all {duration(times['step'] * summary['done'])}")
+    lines += incident_lines(summary.get("incidents", {}))
     if summary["checkpoints"]:
         lines.append(f"checkpoints             {', '.join(summary['checkpoints'])}")
     return "\n".join(lines)

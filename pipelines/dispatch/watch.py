@@ -1,0 +1,78 @@
+"""The cluster's nodes while a run goes on: some are lost, some are emptied, some join."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from pipelines.dispatch.places import Place, place_of
+from pipelines.dispatch.pool import WorkPool
+from pipelines.dispatch.preflight import Node, Plan, room_for_more
+from pipelines.dispatch.work import Incident
+
+LOOK_INTERVAL_S = 5.0
+
+
+class NodeWatch:
+    """Looks at the nodes now and then: workers leave those that are being emptied, and where `elastic` says so, generators
+    are added as nodes have room for more.
+
+    `others` are the pools beside the generators; none is added while one of them waits for a place of its own.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Sequence[Node]],
+        plan: Plan,
+        generators: WorkPool,
+        others: Callable[[], Sequence[WorkPool]],
+        *,
+        elastic: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._plan = plan
+        self._generators = generators
+        self._others = others
+        self._elastic = elastic
+        self._clock = clock
+        self._next = clock() + LOOK_INTERVAL_S
+        self._known = {node.id: node for node in read()}
+
+    def look(self) -> Iterator[Incident]:
+        """What changed since the last look; nothing before it is time for one."""
+        if self._clock() < self._next:
+            return
+        self._next = self._clock() + LOOK_INTERVAL_S
+        nodes = {node.id: node for node in self._read()}
+        before, self._known = self._known, nodes
+        for node in before.values():
+            if node.id not in nodes:
+                yield _incident("node lost", node, "Ray no longer counts it among the living")
+        for node in nodes.values():
+            if node.id not in before:
+                yield _incident("node joined", node, f"has {node.cpus:g} CPU and {node.gpus:g} GPU")
+            if node.draining and not (node.id in before and before[node.id].draining):
+                yield _incident("node draining", node, "is being emptied; its workers finish what they hold and move")
+        emptied = {node.id for node in nodes.values() if node.draining}
+        for pool in (self._generators, *self._others()) if emptied else ():
+            pool.leave([name for name, place in _places(pool) if place.id in emptied])
+        if self._elastic:
+            yield from self._grow(list(nodes.values()))
+
+    def _grow(self, nodes: Sequence[Node]) -> Iterator[Incident]:
+        pools = (self._generators, *self._others())
+        if any(pool.counts()["starting"] or pool.counts()["waiting"] for pool in pools):
+            return  # whoever waits for a place comes first
+        used = {place.id for _, place in _places(self._generators)}
+        more = room_for_more(self._plan, [node for node in nodes if not node.draining], used)
+        if more:
+            self._generators.grow(more)
+            yield Incident("generator", "more workers", f"{more} generator(s)", "nodes have room for them")
+
+
+def _places(pool: WorkPool) -> list[tuple[str, Place]]:
+    return [(name, place) for name, report in pool.reports.items() if (place := place_of(report))]
+
+
+def _incident(kind: str, node: Node, text: str) -> Incident:
+    name = str(Place(node.id, node.name))
+    return Incident("cluster", kind, name, text, {"node": name})
