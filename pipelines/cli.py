@@ -44,6 +44,7 @@ _SHORT = {
     "subject": "data.subjects",
     "level": "data.levels",
     "rollouts_from": "grpo.rollouts_from",
+    "from_run": "data.from_run",
 }
 
 
@@ -195,6 +196,12 @@ def _parser() -> argparse.ArgumentParser:
                 "--rollouts-from",
                 metavar="RUN",
                 help="train from the recorded rollouts of another run; generate nothing",
+            )
+        if name == "distill":
+            command.add_argument(
+                "--from-run",
+                metavar="RUN",
+                help="learn the correct completions of another run: its folder, or its name",
             )
         if name == "validate":
             command.add_argument("--job", choices=JOBS, default="eval", help="the command that it is for")

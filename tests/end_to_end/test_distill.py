@@ -76,7 +76,8 @@ def test_a_model_learns_the_correct_completions_of_its_own_run_with_itself_as_te
 
     learnt = mathlete(
         *small,
-        f"data.from_run={run}",
+        "--from-run",
+        str(run),
         "teacher=mathlete-tiny",
         "teacher.dtype=float32",
         "learner.compute_dtype=float32",

@@ -35,6 +35,15 @@ def test_a_printed_configuration_is_the_resolved_one(capsys: pytest.CaptureFixtu
     assert (config.data.limit, config.data.subjects, config.data.levels) == ("10-20", ("Algebra",), (5,))
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["distill", "--from-run", "a"], "from_run: a"), (["grpo", "--rollouts-from", "a"], "rollouts_from: a")],
+)
+def test_a_run_to_learn_from_has_an_option(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main([*words, "--print-config"]) == 0
+    assert said in capsys.readouterr().out
+
+
 def test_overrides_may_stand_before_and_behind_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "model=x", "--limit", "5", "sampling.seed=3", "--print-config"]) == 0
     assert "seed: 3" in capsys.readouterr().out
