@@ -26,8 +26,8 @@ from pipelines.config import (
     load_config,
 )
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
 from pipelines.report import command as report
+from pipelines.terminal.console import Console
 
 JOBS: dict[str, type[JobConfig]] = {"eval": EvalConfig, "grpo": GrpoConfig, "distill": DistillConfig}
 """The commands that run a configuration, and its schema."""
@@ -91,6 +91,8 @@ def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, c
 
     describe, run, table = _job(config)
     stop = StopFlag()
+    if not console.live:  # bars of libraries are for terminals
+        os.environ.setdefault("TQDM_DISABLE", "1")
     try:
         stop.install(immediate=True)
         if options.dry_run:
@@ -105,6 +107,8 @@ def _run_job(config: JobConfig, options: argparse.Namespace, console: Console, c
         return _fail(console, error, ExitCode.ERROR, options)
     except Preempted:
         return _fail(console, f"stopped before any work began; to run: {command}", ExitCode.PREEMPTED, options)
+    finally:
+        console.close()
     _show(summary, code, options, table)
     if code == ExitCode.PREEMPTED:
         console.say(f"stopped by {stop.requested}; to resume: {command}")

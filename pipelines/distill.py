@@ -15,9 +15,10 @@ from pipelines.config import ConfigError, DistillConfig, result_settings
 from pipelines.dispatch.signals import StopFlag
 from pipelines.exit_codes import ExitCode
 from pipelines.problems import ProblemError, PromptError, dataset_fingerprint
-from pipelines.records.console import Console
 from pipelines.records.run_folder import open_run_folder
 from pipelines.task import Subject, run_folder_path
+from pipelines.terminal.console import Console
+from pipelines.tracking.tracker import tracked
 from pipelines.training.course import Course
 from pipelines.training.crew import Crew, crew_of
 from pipelines.training.examples import ExampleSet, examples_of
@@ -60,22 +61,27 @@ def train(config: DistillConfig, console: Console, stop: StopFlag, command: str)
     with open_run_folder(run_folder_path(config, "distill")) as folder:
         plan = prepare(config, console)
         course = Course(plan.config, plan.task, folder, console, stop, command, plan.steps)
-        if not course.complete:
-            subject = plan.task.subject
-            with crew_of(
-                plan.config,
-                subject.model,
-                folder.path,
-                1,
-                console,
-                stop,
-                course.incidents,
-                weights_bytes=4 * subject.approximate_parameters,
-                teacher=plan.teacher,
-                generating=plan.task.held_out is not None,
-            ) as crew:
-                resumable(crew, course, lambda first: follow(plan, crew, course, first))
-        return course.conclude()
+        with tracked(config.tracking, "distill", folder, console) as tracker:
+            if not course.complete:
+                subject = plan.task.subject
+                with crew_of(
+                    plan.config,
+                    subject.model,
+                    folder.path,
+                    1,
+                    console,
+                    stop,
+                    course.incidents,
+                    course.progress,
+                    weights_bytes=4 * subject.approximate_parameters,
+                    teacher=plan.teacher,
+                    generating=plan.task.held_out is not None,
+                ) as crew:
+                    resumable(crew, course, lambda first: follow(plan, crew, course, first))
+            summary, code = course.conclude()
+            held_out = plan.task.held_out.problems if plan.task.held_out else []
+            tracker.conclude(code, course.evaluated, {problem.id: problem for problem in held_out})
+        return summary, code
 
 
 def follow(plan: Distillation, crew: Crew, course: Course, first: int) -> None:

@@ -25,12 +25,11 @@ from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tic
 from pipelines.exit_codes import ExitCode
 from pipelines.metrics.pass_at_k import usual_ks
 from pipelines.problems import check_context
-from pipelines.records.console import Console
 from pipelines.records.engine_use import engine_use
 from pipelines.records.incidents import incident_counts
 from pipelines.records.journal import Journal, Sample
 from pipelines.records.problems import write_problems
-from pipelines.records.progress import ProgressLine
+from pipelines.records.progress import EvaluationProgress
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder, open_run_folder
 from pipelines.records.samples import make_sample
@@ -38,6 +37,8 @@ from pipelines.records.self_consistency import self_consistency
 from pipelines.records.summary import summarise
 from pipelines.records.votes import ballots
 from pipelines.task import Task, prepare, run_folder_path, sampling_params
+from pipelines.terminal.console import Console
+from pipelines.tracking.tracker import tracked
 from pipelines.vote import take_votes
 
 
@@ -59,12 +60,14 @@ def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str)
         _tell_what_is_there(journal, task.planned, console)
         missing = [request for request in task.requests() if request.key not in journal.samples]
         throughput = folder.last_summary().get("throughput")
-        if missing:
-            throughput = Evaluation(config, task, folder, journal, console, stop).do(missing)
-        found, complete = _findings(config, task, folder, journal, console, stop)
-        return _conclude(
-            config, task, folder, {**found, "throughput": throughput, "provenance": origin}, complete, stop
-        )
+        with tracked(config.tracking, "eval", folder, console) as tracker:
+            if missing:
+                throughput = Evaluation(config, task, folder, journal, console, stop).do(missing)
+            found, complete = _findings(config, task, folder, journal, console, stop)
+            found |= {"throughput": throughput, "provenance": origin}
+            summary, code = _conclude(config, task, folder, found, complete, stop)
+            tracker.conclude(code, journal.samples.values, task.problems)
+        return summary, code
 
 
 class Evaluation:
@@ -87,7 +90,7 @@ class Evaluation:
         self._incidents = folder.incidents(console)
         self._metrics = folder.metrics()
         self._lengths: dict[Key, int] = {}
-        self._progress = ProgressLine(task.planned, journal.samples.values())
+        self._progress = EvaluationProgress(_title(config), task.planned, journal.samples.values())
 
     def do(self, requests: Sequence[GenerationRequest]) -> dict[str, Any]:
         """Generate and grade until everything is there or a stop is requested; returns the throughput."""
@@ -138,7 +141,7 @@ class Evaluation:
                 case Incident():
                     self._tell(event, generators, plan)
                 case Tick():
-                    self._console.progress(self._progress.line(generators, graders))
+                    self._console.show(lambda: self._progress.status(generators, graders))
                     for incident in watch.look():
                         self._tell(incident, generators, plan)
 
@@ -205,6 +208,10 @@ class Evaluation:
             if shared := shared_gpus(places, plan.gpus_per_generator):
                 raise FatalError(f"two actors share a GPU that each should have alone: {', '.join(shared)}")
             self._progress.start()
+
+
+def _title(config: EvalConfig) -> str:
+    return f"{config.model.name} on {config.data.source}"
 
 
 def _tell_what_is_there(journal: Journal[Sample], planned: int, console: Console) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
 from pipelines.records.journal import JournalError, Sample, read_samples
 from pipelines.records.run_folder import find_journal
+from pipelines.terminal.console import Console
 
 BATCH = 64
 

@@ -17,12 +17,13 @@ from pipelines.config import GrpoConfig
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.work import FatalError
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
-from pipelines.records.journal import Journal
+from pipelines.records.journal import Journal, read_samples
 from pipelines.records.problems import write_problems
 from pipelines.records.rollouts import RolloutRecord
 from pipelines.records.run_folder import open_run_folder
 from pipelines.task import run_folder_path
+from pipelines.terminal.console import Console
+from pipelines.tracking.tracker import tracked
 from pipelines.training.collection import Collection
 from pipelines.training.course import Course
 from pipelines.training.crew import Crew, crew_of
@@ -38,24 +39,30 @@ def train(config: GrpoConfig, console: Console, stop: StopFlag, command: str) ->
         task = prepare_training(config, console)
         course = Course(config, task, folder, console, stop, command, config.grpo.steps)
         write_problems(folder.problems_path, task.train.problems)
-        if not course.complete:
-            with (
-                closing(Journal(folder.path / "rollouts.jsonl", RolloutRecord)) as journal,
-                crew_of(
-                    config,
-                    task.subject.model,
-                    folder.path,
-                    config.grpo.num_generations,
-                    console,
-                    stop,
-                    course.incidents,
-                    weights_bytes=4 * task.subject.approximate_parameters,
-                    reward=config.reward.function,
-                    generating=config.grpo.rollouts_from is None or config.evaluation.every > 0,
-                ) as crew,
-            ):
-                resumable(crew, course, Grpo(config, task, journal, crew, course).run)
-        return course.conclude()
+        rollouts = folder.path / "rollouts.jsonl"
+        with tracked(config.tracking, "grpo", folder, console) as tracker:
+            if not course.complete:
+                with (
+                    closing(Journal(rollouts, RolloutRecord)) as journal,
+                    crew_of(
+                        config,
+                        task.subject.model,
+                        folder.path,
+                        config.grpo.num_generations,
+                        console,
+                        stop,
+                        course.incidents,
+                        course.progress,
+                        weights_bytes=4 * task.subject.approximate_parameters,
+                        reward=config.reward.function,
+                        generating=config.grpo.rollouts_from is None or config.evaluation.every > 0,
+                    ) as crew,
+                ):
+                    resumable(crew, course, Grpo(config, task, journal, crew, course).run)
+            summary, code = course.conclude()
+            problems = {problem.id: problem for problem in task.train.problems}
+            tracker.conclude(code, lambda: read_samples(rollouts, RolloutRecord).values(), problems)
+        return summary, code
 
 
 class Grpo:

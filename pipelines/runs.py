@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
-from pipelines.records.progress import duration
 from pipelines.records.run_folder import RunFolderError
 from pipelines.records.runs import RunInfo, read_run
+from pipelines.terminal.console import Console
+from pipelines.terminal.status import duration
 
 COLUMNS = ("NAME", "JOB", "STATUS", "RESULT", "MODEL", "DATA", "CHANGED", "SIZE")
 DAY_S = 86400

@@ -14,7 +14,7 @@ import yaml
 
 from pipelines.config import ConfigError
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 
 if TYPE_CHECKING:
     from pipelines.dispatch.package import Package

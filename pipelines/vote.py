@@ -1,13 +1,15 @@
 """Voting: a grading child says which of a problem's answers are equivalent, and the run folder keeps it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import eq
 
 from grading import GraderBroken, GradingLimits, GradingProcess, equivalence_classes
 from pipelines.dispatch.work import FatalError
-from pipelines.records.console import Console
 from pipelines.records.journal import Journal
 from pipelines.records.votes import Ballot, Vote
+from pipelines.terminal.console import Console
+from pipelines.terminal.status import Status
 
 TOGETHER = 16
 """Votes that are recorded together."""
@@ -31,7 +33,7 @@ def take_votes(
         if missing:
             with GradingProcess(limits) as process:
                 for first in range(0, len(missing), TOGETHER):
-                    console.progress(f"{first}/{len(missing)} votes")
+                    console.show(partial(Status, "votes", first, len(missing), "votes"))
                     batch = missing[first : first + TOGETHER]
                     taken = [_take(name, ballot, process) for name, ballot in batch if not stop()]
                     journal.append(taken)

@@ -14,7 +14,7 @@ from pipelines.bench.rounds import RowResult, measure
 from pipelines.bench.table import result_table
 from pipelines.config import ConfigError
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 
 
 @dataclass(frozen=True, slots=True)

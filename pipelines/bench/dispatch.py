@@ -19,7 +19,7 @@ from pipelines.dispatch.loop import events
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.work import Finished, GivenUp, Incident, Ref, Unit
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 
 CONCURRENCY, WINDOW = 16, 48
 """Of a generator with a batch of 64, see docs/dispatch.md."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pipelines.bench.child import ChildError, run_child
 from pipelines.bench.findings import Finding
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 
 
 class Run(Protocol):

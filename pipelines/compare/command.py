@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
 from pipelines.records.journal import JournalError
 from pipelines.records.run_folder import RunFolderError, write_whole
+from pipelines.terminal.console import Console
 
 FLIPS = 10
 

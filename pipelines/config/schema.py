@@ -261,6 +261,34 @@ class ClusterConfig(Section):
         return value
 
 
+class TrackingConfig(Section):
+    """Who else gets curves, samples and results. Nothing here changes what a run finds, nor how it ends."""
+
+    wandb: bool = Field(
+        False,
+        description="Weights & Biases: online where it finds an API key or a login, else offline in the run folder",
+    )
+    tensorboard: bool = Field(
+        False, description="TensorBoard files in the run folder; needs `pip install 'mathlete[tensorboard]'`"
+    )
+    project: str = Field("mathlete", min_length=1, description="W&B project")
+    entity: str | None = Field(None, description="W&B user or team; your default one when unset")
+    name: str | None = Field(None, description="name of the W&B run; that of the run folder when unset")
+    tags: tuple[str, ...] = Field((), description="tags of the W&B run")
+    sample_rows: int = Field(64, ge=0, le=1000, description="rows of the table of samples; 0: no table")
+    log_checkpoints: bool = Field(False, description="upload the model of each checkpoint as a W&B artifact")
+    timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="seconds that a tracker may take to begin, and to finish; then the run goes on without it",
+    )
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _one_tag_is_a_list_of_one(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
 class JobConfig(Section):
     """What every job has. `indifferent` names the sections and keys that never change what a run finds."""
 
@@ -272,6 +300,7 @@ class JobConfig(Section):
     generators: GeneratorsConfig = GeneratorsConfig()
     grading: GradingConfig = GradingConfig()
     cluster: ClusterConfig = ClusterConfig()
+    tracking: TrackingConfig = TrackingConfig()
 
     indifferent: ClassVar[frozenset[str]] = frozenset(
         {
@@ -279,6 +308,7 @@ class JobConfig(Section):
             "generation",
             "generators",
             "cluster",
+            "tracking",
             "grading.num_workers",
             "grading.cpus_per_worker",
             "grading.recycle_after",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.records.console import Console
 from pipelines.records.journal import JsonLines
 from pipelines.records.steps import read_steps
+from pipelines.terminal.console import Console
 
 QUIET = frozenset({"ready", "left", "node joined", "more workers"})
 """Kinds that are no trouble."""

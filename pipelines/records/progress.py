@@ -1,16 +1,18 @@
-"""How far a run is, in one line."""
+"""How far an evaluation is."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from pipelines.records.journal import Sample
+from pipelines.dispatch.devices import Reporting, devices, occupancy, starting
+from pipelines.records.journal import VERDICTS, Sample
+from pipelines.terminal.status import Status
 
 
-class _Pool(Protocol):
+class _Pool(Reporting, Protocol):
     @property
     def backlog(self) -> int: ...
-    def counts(self) -> dict[str, int]: ...
 
 
 class _Made(Protocol):
@@ -18,20 +20,22 @@ class _Made(Protocol):
     def token_ids(self) -> tuple[int, ...]: ...
 
 
-class ProgressLine:
+class EvaluationProgress:
     """Counts samples and tokens; accuracy runs over everything recorded, speed over this session alone."""
 
-    def __init__(self, planned: int, known: Iterable[Sample], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, title: str, planned: int, known: Iterable[Sample], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._title = title
         self._planned = planned
-        self._done = 0
-        self._correct = 0
+        self._verdicts: Counter[str] = Counter()
         self._clock = clock
         self._began: float | None = None
         self._tokens = 0
         self._samples = 0
         self._last = 0.0
         for sample in known:
-            self._count(sample)
+            self._verdicts[sample.verdict] += 1
 
     def start(self) -> None:
         """The first generator is ready: speed counts from here. Later calls change nothing."""
@@ -44,7 +48,7 @@ class ProgressLine:
 
     def recorded(self, samples: Iterable[Sample]) -> None:
         for sample in samples:
-            self._count(sample)
+            self._verdicts[sample.verdict] += 1
             self._samples += 1
         self._last = self._clock()
 
@@ -62,36 +66,41 @@ class ProgressLine:
         return {
             "progress/done": self._done,
             "progress/total": self._planned,
-            "eval/accuracy": self._correct / self._done if self._done else None,
+            "eval/accuracy": self._accuracy,
             "gen/tokens_per_s": self.throughput()["tokens_per_s"],
         }
 
-    def line(self, generators: _Pool, graders: _Pool) -> str:
-        speed = self.throughput()
-        parts = [f"{self._done}/{self._planned} samples"]
-        if self._done:
-            parts.append(f"accuracy {self._correct / self._done:.1%}")
-        if speed["tokens_per_s"]:
-            parts.append(f"{speed['tokens_per_s']:.0f} tokens/s")
+    def status(self, generators: _Pool, graders: _Pool) -> Status:
+        figures, details = [], []
+        if self._accuracy is not None:
+            figures.append(f"accuracy {self._accuracy:.1%}")
+        if speed := self.throughput()["tokens_per_s"]:
+            figures.append(f"{speed:.0f} tokens/s")
+        if (taken := occupancy(generators)) is not None:
+            details.append(f"{taken:.0%} of the places taken")
+        left = None
         if self._samples and self._began is not None:
             left = (self._planned - self._done) * (self._clock() - self._began) / self._samples
-            parts.append(f"about {duration(left)} left")
-        counts = generators.counts()
-        parts.append(f"{counts['ready']} generator(s) ready")
-        if counts["starting"]:
-            parts.append(f"{counts['starting']} starting")
+        notes = [f"{generators.counts()['ready']} generator(s) ready", *starting(generators)]
         if graders.backlog:
-            parts.append(f"{graders.backlog} to grade")
-        return ", ".join(parts)
+            notes.append(f"{graders.backlog} to grade")
+        return Status(
+            title=self._title,
+            done=self._done,
+            total=self._planned,
+            unit="samples",
+            seconds_left=left,
+            figures=figures,
+            details=details,
+            verdicts={name: self._verdicts[name] for name in VERDICTS},
+            devices=devices(generators),
+            notes=notes,
+        )
 
-    def _count(self, sample: Sample) -> None:
-        self._done += 1
-        self._correct += sample.verdict == "correct"
+    @property
+    def _done(self) -> int:
+        return self._verdicts.total()
 
-
-def duration(seconds: float) -> str:
-    """`42 s`, `5 min`, `3 h 20 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    @property
+    def _accuracy(self) -> float | None:
+        return self._verdicts["correct"] / self._done if self._done else None

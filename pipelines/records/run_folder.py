@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.records.console import Console
 from pipelines.records.incidents import IncidentLog
 from pipelines.records.journal import Journal, JsonLines, Sample
 from pipelines.records.provenance import timestamp
 from pipelines.records.votes import Vote
+from pipelines.terminal.console import Console
 
 RAY_PACKAGE_FOLDER = "runtime_resources"
 """Ray unpacks a job's working_dir below a folder of this name and deletes it when the job is over."""

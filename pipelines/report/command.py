@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
 from pipelines.records.journal import JournalError
 from pipelines.records.run_folder import RunFolderError, write_whole
 from pipelines.records.runs import find_run, read_run
 from pipelines.report.page import DEFAULT_MB
+from pipelines.terminal.console import Console
 
 
 def add_parser(commands: Any) -> None:

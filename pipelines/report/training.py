@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.records.progress import duration
 from pipelines.records.runs import RunInfo
 from pipelines.records.steps import read_steps
 from pipelines.report.charts import line_chart
 from pipelines.report.markup import card, cards, grid, interval_text, panel, percent, share_bars, table
 from pipelines.report.page import Section
+from pipelines.terminal.status import duration
 
 CURVES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("Reward", "reward", {"reward/mean": "mean", "reward/std": "std"}),

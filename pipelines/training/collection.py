@@ -1,5 +1,6 @@
 """Completions that are wanted together, on their way through generators and graders."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from actors.engine.requests import Completion, GenerationRequest, Key, SamplingParams
@@ -27,6 +28,8 @@ class Collection:
         self.name = name
         self.requests = tuple(requests)
         self.sampling = sampling
+        self.verdicts: Counter[str] = Counter()
+        """Of what is recorded."""
         self.tokens = 0
         """Generated so far."""
         self._problems = problems
@@ -68,6 +71,7 @@ class Collection:
         if kept:
             self._record(kept)
             self._missing -= {item.completion.key for item, _ in kept}
+            self.verdicts.update(str(verdict.outcome) for _, verdict in kept)
 
 
 def _failure(item: Generated) -> Verdict:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,30 +11,18 @@ from actors.learner import LearnerReport
 from pipelines.config import TrainingConfig, dump_config
 from pipelines.dispatch.signals import StopFlag
 from pipelines.exit_codes import ExitCode
-from pipelines.records.console import Console
 from pipelines.records.incidents import incident_counts
+from pipelines.records.journal import Sample
 from pipelines.records.provenance import provenance
 from pipelines.records.run_folder import RunFolder
 from pipelines.records.steps import StepLines
+from pipelines.terminal.console import Console
 from pipelines.training.crew import Crew
 from pipelines.training.held_out import HeldOut
+from pipelines.training.progress import TrainingProgress
 from pipelines.training.task import TrainingTask
 
 PHASES = ("generate", "learn", "sync")
-SHOWN = (
-    ("reward/mean", "reward {:.3f}"),
-    ("loss/policy", "loss {:.4f}"),
-    ("loss/supervised", "loss {:.4f}"),
-    ("grad_norm", "grad norm {:.3g}"),
-    ("completions/mean_length", "{:.0f} tokens"),
-    ("entropy", "entropy {:.3f}"),
-    ("tokens/padding_share", "padding {:.0%}"),
-    ("time/step", "{:.1f} s"),
-)
-"""What the line of a step shows, where the step has it."""
-
-SAY_INTERVAL_S = 2.0
-"""Of steps that take less, only some get a line on the console; metrics.jsonl has them all."""
 
 
 class StepReport(dict[str, float]):
@@ -77,8 +65,7 @@ class Course:
         self.metrics = StepLines(folder.path / "metrics.jsonl")
         self._evaluations = StepLines(folder.path / "evaluations.jsonl")
         self._lines = [self.metrics, self._evaluations]
-        self._done = 0
-        self._told = float("-inf")
+        self.progress = TrainingProgress(f"{config.model.name} trained on {config.data.source}", steps)
         self._scores: dict[int, float] = {}
         self._held_out = (
             HeldOut(
@@ -103,12 +90,13 @@ class Course:
 
     def begin(self, report: LearnerReport) -> None:
         """The learner stands at its checkpoint: what was recorded of later steps will be recorded again."""
-        self._done = report.step
         for lines in self._lines:
             lines.rewind(report.step)
         if self._held_out:
             self._held_out.forget_after(report.step)
         self._scores = {row["step"]: row["accuracy"] for row in self._evaluations.rows()}
+        newest = self._scores.get(max(self._scores, default=-1))
+        self.progress.begin(report.step, self.metrics.rows(), newest)
         if report.step:
             self.console.say(f"going on from {report.checkpoint}: {report.step} of {self._steps} steps are done")
 
@@ -122,16 +110,7 @@ class Course:
         if "tokens/generated" in report:
             report["tokens/sec"] = report["tokens/generated"] / report["time/step"]
         self.metrics.append({"step": number, "time": time.time(), **report})
-        self._done = number
-        if number < self._steps and time.monotonic() - self._told < SAY_INTERVAL_S:
-            return
-        self._told = time.monotonic()
-        shown = [text.format(report[name]) for name, text in SHOWN if name in report]
-        accuracy = self._scores.get(max(self._scores, default=-1))
-        self.console.say(
-            f"step {number}/{self._steps}: {', '.join(shown)}"
-            + (f"; last accuracy {accuracy:.1%}" if accuracy is not None else "")
-        )
+        self.progress.stepped(number, report)
 
     def evaluation_due(self, step: int) -> bool:
         """Whether there is to be one after `step` steps: where the configuration says so, and at the end."""
@@ -145,13 +124,17 @@ class Course:
         start = time.perf_counter()
         found = self._held_out.evaluate(crew, step) | {"seconds": time.perf_counter() - start}
         self._evaluations.append(found)
-        self._scores[step] = found["accuracy"]
+        self._scores[step] = self.progress.accuracy = found["accuracy"]
         self.note(step, {"eval/accuracy": found["accuracy"]})
         low, high = found["interval_95"]
         self.console.say(
             f"evaluation after {step} steps: {found['accuracy']:.1%} of {found['n']} "
             f"(95 % interval {low:.1%} to {high:.1%}), {found['seconds']:.1f} s"
         )
+
+    def evaluated(self) -> Iterable[Sample]:
+        """The samples of the newest evaluation."""
+        return self._held_out.newest() if self._held_out else ()
 
     def note(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record what was measured after `step` steps, beside the metrics of the step itself."""
@@ -167,7 +150,7 @@ class Course:
         last = self._folder.last_summary()
         if self.complete:
             return last, ExitCode.COMPLETE
-        finished = self._done == self._steps
+        finished = self.progress.done == self._steps
         code = ExitCode.COMPLETE if finished else ExitCode.PREEMPTED
         rows = [row for row in self.metrics.rows() if "time/step" in row]
         evaluations = self._evaluations.rows()
@@ -181,7 +164,7 @@ class Course:
             "model": self._config.model.name,
             "data": self._config.data.source,
             "steps": self._steps,
-            "done": self._done,
+            "done": self.progress.done,
             "last": rows[-1] if rows else None,
             "first": rows[0] if rows else None,
             "evaluations": [{key: row[key] for key in ("step", "accuracy", "interval_95", "n")} for row in evaluations],

@@ -25,9 +25,12 @@ from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, units_of
 from pipelines.dispatch.watch import NodeWatch
 from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Tick, Unit
-from pipelines.records.console import Console
 from pipelines.records.incidents import IncidentLog
+from pipelines.records.journal import VERDICTS
+from pipelines.terminal.console import Console
+from pipelines.terminal.status import Status
 from pipelines.training.collection import Collection
+from pipelines.training.progress import TrainingProgress
 
 
 class Stopped(Exception):
@@ -50,6 +53,7 @@ class Crew:
     console: Console
     stop: StopFlag
     incidents: IncidentLog
+    progress: TrainingProgress
     plan: Plan
     wait: Wait
     clock: Callable[[], float] = time.monotonic
@@ -61,6 +65,8 @@ class Crew:
     _weights_dtype: str = ""
     """Of the generators."""
     _awaited: Collection | None = None
+    _newest: Collection | None = None
+    """The last that was awaited."""
     _answers: dict[str, Any] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -100,7 +106,7 @@ class Crew:
 
     def collect(self, collection: Collection) -> None:
         """Wait for every request of `collection`, and forget it."""
-        self._awaited = collection
+        self._awaited = self._newest = collection
         self.until(lambda: collection.done)
         self._awaited = None
         for request in collection.requests:
@@ -159,7 +165,7 @@ class Crew:
             case Incident():
                 self._tell(event)
             case Tick():
-                self.console.progress(self._status())
+                self.console.show(self._status)
                 for incident in self.watch.look() if self.watch else ():
                     self._tell(incident)
 
@@ -182,7 +188,13 @@ class Crew:
         if incident.pool != "grader":
             self.console.say(f"{incident.worker}: {report}")
 
-    def _status(self) -> str:
+    def _status(self) -> Status:
+        verdicts = self._newest.verdicts if self._newest else {}
+        pools = [self.learner, self.generators] if self.uses_generators else [self.learner]
+        return self.progress.status(self._phase, pools, {name: verdicts[name] for name in VERDICTS if verdicts})
+
+    @property
+    def _phase(self) -> str:
         if self.learner_report is None:
             return "waiting for the learner"
         if self._awaited is None:
@@ -200,6 +212,7 @@ def crew_of(
     console: Console,
     stop: StopFlag,
     incidents: IncidentLog,
+    progress: TrainingProgress,
     *,
     weights_bytes: int,
     reward: str | None = None,
@@ -236,6 +249,7 @@ def crew_of(
             console=console,
             stop=stop,
             incidents=incidents,
+            progress=progress,
             plan=plan,
             wait=inbox.wait,
         )

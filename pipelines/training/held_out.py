@@ -1,13 +1,13 @@
 """How good the policy is at a step, on problems that it does not learn from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from actors.engine.requests import GenerationRequest, SamplingParams
 from grading import Verdict
 from pipelines.dispatch.generated import Generated
-from pipelines.records.journal import Journal, Sample
+from pipelines.records.journal import Journal, Sample, read_samples
 from pipelines.records.problems import write_problems
 from pipelines.records.samples import make_sample
 from pipelines.records.summary import summarise
@@ -42,6 +42,11 @@ class HeldOut:
         for path in self._folder.glob("step_*.jsonl"):
             if int(path.stem.removeprefix("step_")) > step:
                 path.unlink()
+
+    def newest(self) -> Iterable[Sample]:
+        """The samples of the evaluation after the most steps."""
+        paths = sorted(self._folder.glob("step_*.jsonl"))
+        return read_samples(paths[-1], Sample).values() if paths else ()
 
     def _collection(self, step: int, journal: Journal[Sample]) -> Collection:
         names = {f"evaluation-{step}/{problem.id}": problem for problem in self._problems.problems}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.records.incidents import incident_lines
-from pipelines.records.progress import duration
+from pipelines.terminal.status import duration
 
 _BAR = 40
 """Characters of a full bar."""

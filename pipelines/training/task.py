@@ -14,8 +14,8 @@ from pipelines.problems import (
     dataset_fingerprint,
     describe_source,
 )
-from pipelines.records.console import Console
 from pipelines.task import Subject, data_source, selected_problems
+from pipelines.terminal.console import Console
 
 
 @dataclass(frozen=True, slots=True)

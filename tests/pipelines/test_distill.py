@@ -10,7 +10,7 @@ from pipelines import distill
 from pipelines.cli import main
 from pipelines.config import ConfigError, DistillConfig, load_config
 from pipelines.problems import ProblemError, PromptError
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 from tests.actors.engine.tiny import save_checkpoint
 
 SCRATCH = ["model=mathlete-tiny", "model.init=random", "data.count=50", "distill.batch_size=8"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from grading import GradingLimits
-from pipelines.records.console import Console
 from pipelines.records.journal import Journal
 from pipelines.records.votes import Ballot, Vote
+from pipelines.terminal.console import Console
 from pipelines.vote import TOGETHER, take_votes
 
 BALLOTS: dict[str, Ballot] = {"p": ("1/2", None, "0.5", "3"), "q": (None, None), "r": (r"x^2+2x+1", r"(x+1)^2")}

@@ -17,7 +17,7 @@ from pipelines.bench.rounds import RowResult, measure
 from pipelines.bench.rows import ROWS, Row
 from pipelines.bench.table import result_table
 from pipelines.bench.work import Supply, rotations, spread
-from pipelines.records.console import Console
+from pipelines.terminal.console import Console
 
 SUPPLY = Supply(
     tuple(tuple(3 + (place + step) % 97 for step in range(20 + place)) for place in range(150)), 8192, one_by_one=16

@@ -17,10 +17,10 @@ from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan
 from pipelines.dispatch.work import Ref, Unit
 from pipelines.grpo import Grpo
-from pipelines.records.console import Console
 from pipelines.records.journal import Journal
 from pipelines.records.rollouts import RolloutRecord
 from pipelines.records.run_folder import RunFolder
+from pipelines.terminal.console import Console
 from pipelines.training.course import Course
 from pipelines.training.crew import Crew
 from pipelines.training.task import prepare_training
@@ -147,6 +147,7 @@ class Simulation:
             console=console,
             stop=lambda: False,
             incidents=course.incidents,
+            progress=course.progress,
             plan=Plan(generators, 0.0, 1, 1, 1.0, 1),
             wait=clock.wait,
             clock=lambda: clock.now,
