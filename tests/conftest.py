@@ -9,6 +9,7 @@ import pytest
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["WANDB_MODE"] = "offline"  # whoever runs the tests may have an account
 os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # an empty value would forbid the fake GPUs
 

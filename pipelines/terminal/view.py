@@ -14,6 +14,7 @@ from pipelines.terminal.status import Device, Status, duration
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 40
 """Values of a curve that are shown."""
+_MOST_DEVICES = 12
 _COLOURS = {"correct": "green", "wrong": "red", "unparsed": "yellow", "timeout": "magenta", "error": "bold red"}
 
 
@@ -72,9 +73,11 @@ def _devices(devices: Sequence[Device]) -> Table:
         table.add_column(no_wrap=True, overflow="ellipsis")
     for _ in range(3):
         table.add_column(no_wrap=True, justify="right")
-    for device in devices:
+    for device in devices[:_MOST_DEVICES]:
         rows = "" if device.live_rows is None else f"{device.live_rows} rows, {device.waiting or 0} waiting"
         speed = "" if device.tokens_per_s is None else f"{device.tokens_per_s:.0f} tokens/s"
         full = "" if device.occupancy is None else f"{device.occupancy:.0%} full"
-        table.add_row(Text(device.name, style="bold"), device.place, rows, speed, full)
+        table.add_row(Text(device.name, style="bold"), Text(device.place), rows, speed, full)
+    if len(devices) > _MOST_DEVICES:
+        table.add_row(Text(f"… and {len(devices) - _MOST_DEVICES} more", style="dim"))
     return table

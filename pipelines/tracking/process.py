@@ -12,6 +12,7 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -27,7 +28,10 @@ POLL_S = 0.5
 
 
 class Follower:
-    """Brings everything that a run folder has to a writer, and then what comes to it."""
+    """Brings everything that a run folder has to a writer, and then what comes to it.
+
+    Where the writer raises it gets a second beginning, once, and all points again: it knows which it has.
+    """
 
     def __init__(self, folder: Path, writer: Writer) -> None:
         self._folder = folder
@@ -36,16 +40,28 @@ class Follower:
         self._began_again = False
 
     def follow(self) -> None:
-        """Tell what is new. Where the writer raises it gets a second beginning, once, and all points again."""
-        try:
+        """Tell what is new."""
+        self._attempt(self._tell)
+
+    def finish(self, ending: Ending) -> None:
+        """Tell what is new, and that this is all."""
+
+        def finish() -> None:
             self._tell()
+            self._writer.finish(ending)
+
+        self._attempt(finish)
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        try:
+            work()
         except Exception:
             if self._began_again:
                 raise
             self._began_again = True
             self._writer.begin_again()
             self._tail = Tail(self._folder / "metrics.jsonl")
-            self._tell()
+            work()
 
     def _tell(self) -> None:
         for row in self._tail.new_rows():
@@ -70,10 +86,10 @@ def main() -> int:
             follower = Follower(Path(order.folder), writer)
             ending = None
             while ending is None:
+                follower.follow()
                 with suppress(queue.Empty):
                     ending = endings.get(timeout=POLL_S)
-                follower.follow()
-            writer.finish(ending)
+            follower.finish(ending)
             _answer(answers, done=True)
     except TrackingError as error:
         _answer(answers, failed=str(error))

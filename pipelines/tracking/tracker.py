@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.config.schema import TrackingConfig
 from pipelines.exit_codes import ExitCode
 from pipelines.problems import Problem
-from pipelines.records.journal import Sample
+from pipelines.records.journal import JournalError, Sample
 from pipelines.records.rollouts import RolloutRecord
 from pipelines.records.run_folder import RunFolder
 from pipelines.terminal.console import Console
@@ -34,6 +34,7 @@ class Tracker:
     def __init__(self, config: TrackingConfig, job: str, folder: RunFolder, console: Console) -> None:
         self._config = config
         self._folder = folder
+        self._console = console
         wanted = [name for name, on in (("wandb", config.wandb), ("tensorboard", config.tensorboard)) if on]
         self._processes = [_TrackingProcess(_order(name, config, job, folder.path), console) for name in wanted]
         self._samples: list[list[object]] = []
@@ -45,7 +46,10 @@ class Tracker:
         """The run came to its end: with this exit code, and these samples to choose from for the table."""
         self.exit_code = code
         if self._processes and self._config.sample_rows:
-            self._samples = sample_rows(samples(), problems, self._config.sample_rows)
+            try:
+                self._samples = sample_rows(samples(), problems, self._config.sample_rows)
+            except JournalError as error:
+                self._console.warn(f"the trackers get no table of samples: {error}")
 
     def finish(self) -> None:
         """Wait until everything is written, or until time is up."""

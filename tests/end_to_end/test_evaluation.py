@@ -19,6 +19,8 @@ def run(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "all  " in done.out
     assert f"run folder: {folder} (complete)" in done.out
     assert "\r" not in done.err
+    progress = [line for line in done.err.splitlines() if "/40 samples" in line]
+    assert 1 <= len(progress) <= 1 + done.seconds / 10
     return folder
 
 

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.end_to_end.command import Started, mathlete
+from tests.pipelines.tracking.run import curve, read_sessions
 
 pytestmark = pytest.mark.ray
 
@@ -119,6 +120,8 @@ def test_an_actor_killed_at_a_random_moment_changes_no_weight(
 def test_a_driver_that_is_stopped_and_then_killed_changes_no_weight(
     words: list[str], undisturbed: Path, tmp_path: Path
 ) -> None:
+    """Its curves in W&B have every step once, over all three sessions."""
+    words = [*words, "tracking.wandb=true"]
     run = Started(tmp_path / "run", *words, job="grpo", journal="rollouts.jsonl")
     run.wait_until(lambda: run.journal_lines() >= random.randint(16, 5 * 16))
     run.process.send_signal(signal.SIGTERM)
@@ -133,6 +136,16 @@ def test_a_driver_that_is_stopped_and_then_killed_changes_no_weight(
     assert again.code == 0, again.err
     assert "going on from step_000005" in again.err or "going on from step_000010" in again.err
     assert_same_run(tmp_path / "run", undisturbed)
+    assert "\r" not in again.err
+    sessions = read_sessions(tmp_path / "run")
+    assert len(sessions) == 3
+    assert len({session.run_id for session in sessions}) == 1
+    assert sessions[-1].exit_code == 0
+    metrics = [row for row in lines(tmp_path / "run", "metrics.jsonl") if "time/step" in row]
+    expected = [(row["step"], row["reward/mean"]) for row in metrics]
+    assert curve(sessions, "reward/mean", "train/step") == expected
+    assert [step for step, _ in curve(sessions, "eval/accuracy", "eval/step")] == [0, 6, 12]
+    assert {"reward/*", "loss/*", "completions/*", "grad_norm", "lr"} <= set(sessions[0].axes)
 
 
 def test_a_complete_run_prints_its_summary_again(words: list[str], undisturbed: Path) -> None:

@@ -1,6 +1,7 @@
 """Processes are killed, stopped and asked to end: nothing finished is lost, nothing counts twice."""
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.command import SAMPLED, Started, mathlete, texts
+from tests.pipelines.tracking.run import curve, read_sessions
 
 pytestmark = pytest.mark.ray
 
@@ -71,7 +73,9 @@ def test_a_generator_that_hangs_is_replaced(settings: list[str], tmp_path: Path)
 def test_a_signal_ends_a_run_in_good_order_and_the_same_command_resumes(
     settings: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
-    run = Started(tmp_path / "run", *settings)
+    """Its curve in W&B has every point once, over both sessions."""
+    tracked = [*settings, "tracking.wandb=true"]
+    run = Started(tmp_path / "run", *tracked)
     run.wait_until(lambda: run.journal_lines() >= 8)
     asked = time.monotonic()
     os.killpg(run.process.pid, number)  # as a terminal or `ray job stop` does it: everyone gets it
@@ -81,9 +85,22 @@ def test_a_signal_ends_a_run_in_good_order_and_the_same_command_resumes(
     assert "Traceback" not in run.output()
     kept = run.journal_lines()
     assert 8 <= kept < 40
-    again = mathlete(*settings, f"run.dir={tmp_path / 'run'}", "--json")
+    again = mathlete(*tracked, f"run.dir={tmp_path / 'run'}", "--json")
     assert (again.code, again.json["n"]) == (0, 40), again.err
     assert f"{kept} of 40 samples are there already" in again.err
+    assert "is off" not in run.output() + again.err
+    first, second = read_sessions(tmp_path / "run")
+    assert (first.exit_code, second.exit_code) == (143, 0)
+    assert first.preempting
+    assert first.run_id == second.run_id
+    points = curve([first, second], "eval/accuracy", "progress/done")
+    steps = [step for step, _ in points]
+    assert steps == sorted(set(steps))
+    assert points[-1] == (40, again.json["accuracy"])
+    assert second.summary["result/accuracy"] == again.json["accuracy"]
+    assert second.config["sampling"]["max_new_tokens"] == 200
+    (table,) = (tmp_path / "run" / "wandb").glob(f"offline-run-*-{second.run_id}/files/media/table/samples_*.json")
+    assert len(json.loads(table.read_text())["data"]) == 40
 
 
 def test_a_live_run_is_not_joined_by_a_second_one(settings: list[str], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A pseudo-terminal with a program on it, and the screen that its output makes."""
 
+import codecs
 import fcntl
 import math
 import os
@@ -17,6 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 _TOKEN = re.compile(r"\033\[([\d;?]*)([A-Za-z])|([^\033])")
 
+_UNFINISHED = re.compile(r"\033(?:\[[\d;?]*)?$")
+"""A control sequence that the next bytes will end."""
+
 
 class Screen:
     """What stands on a terminal without end, by lines, which it wraps anew when its width changes. Knows what the live
@@ -27,9 +31,13 @@ class Screen:
         self.rows: list[str] = [""]
         self._row = self._column = 0
         self.raw = ""
+        self._rest = ""
 
     def feed(self, text: str) -> None:
         self.raw += text
+        text, self._rest = self._rest + text, ""
+        if unfinished := _UNFINISHED.search(text):
+            text, self._rest = text[: unfinished.start()], unfinished[0]
         assert "\033" not in _TOKEN.sub("", text)
         for numbers, letter, plain in _TOKEN.findall(text):
             if plain:
@@ -71,6 +79,7 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], *, columns: int = 100, rows: int = 40, **environment: str) -> None:
         self.screen = Screen()
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._master, slave = pty.openpty()
         self.resize(columns, rows)
         env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
@@ -118,5 +127,5 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # the other side is closed
             return False
-        self.screen.feed(data.decode(errors="replace"))
+        self.screen.feed(self._decoder.decode(data))
         return bool(data)

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,25 +130,3 @@ def children(name: str) -> list[int]:
         except OSError:
             continue
     return [pid for pid in found if pid != os.getpid()]
-
-
-class HangingServer:
-    """Accepts connections and never answers."""
-
-    def __init__(self) -> None:
-        import socket
-
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._held: list[Any] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                self._held.append(self._socket.accept())
-            except OSError:
-                return
-
-    def close(self) -> None:
-        self._socket.close()

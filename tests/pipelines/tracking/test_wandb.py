@@ -13,7 +13,8 @@ from pipelines.config.schema import TrackingConfig
 from pipelines.dispatch.signals import Preempted
 from pipelines.tracking.tracker import tracked
 from tests.pipelines.records.test_journal import SAMPLE
-from tests.pipelines.tracking.run import CONFIG, HangingServer, Run, children, curve, read_sessions, wait_until
+from tests.pipelines.tracking.run import CONFIG, Run, children, curve, read_sessions, wait_until
+from tests.pipelines.tracking.server import AnsweringServer, HangingServer
 from tests.pipelines.tracking.test_samples import rollout
 
 
@@ -83,7 +84,10 @@ def test_a_run_of_three_sessions_is_one_run_with_every_step_once(
     assert b"hf_very_secret" not in files
 
 
-def test_a_killed_service_of_wandb_costs_at_most_a_second_of_points_which_come_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [[3, 4], []], ids=["more to come", "nothing more"])
+def test_a_killed_service_of_wandb_costs_at_most_a_second_of_points_which_come_again(
+    tmp_path: Path, later: list[int]
+) -> None:
     """That is what `ray job stop` does to every process below a job's driver."""
     run = start(tmp_path)
     with run.session() as tracker:
@@ -94,12 +98,12 @@ def test_a_killed_service_of_wandb_costs_at_most_a_second_of_points_which_come_a
         (service,) = [pid for pid in children("wandb-core") if parent(pid) == child]
         os.kill(service, signal.SIGTERM)
         wait_until(lambda: parent(service) is None)
-        run.metrics.append([step(3), step(4)])
+        run.metrics.append([step(number) for number in later])
         run.complete(tracker, [SAMPLE])
     assert not run.warnings, run.warnings
     sessions = read_sessions(run.path)
-    assert len(sessions) == 2
-    assert curve(sessions, "reward/mean", "train/step") == [(number, number / 10) for number in range(1, 5)]
+    assert [session.exit_code for session in sessions] == [None, 0]
+    assert curve(sessions, "reward/mean", "train/step") == [(number, number / 10) for number in [1, 2, *later]]
 
 
 def test_a_driver_that_is_killed_leaves_a_whole_run_behind(tmp_path: Path) -> None:
@@ -207,6 +211,31 @@ def test_a_server_that_never_answers_leaves_an_offline_run(tmp_path: Path, monke
     assert run.said.getvalue().count("offline (online failed: ") == 1
     assert "a" * 40 not in run.said.getvalue()
     assert curve(read_sessions(run.path), "reward/mean", "train/step") == [(1, 0.1)]
+
+
+def test_an_online_run_that_resumes_sends_what_the_server_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first session is over at step 2; steps 3 and 4 are there before the second begins."""
+    server = AnsweringServer()
+    monkeypatch.setenv("WANDB_BASE_URL", server.address)
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    run = start(tmp_path)
+    for numbers in ([1, 2], [3, 4, 5]):
+        run.metrics.append([step(number) for number in numbers[:-1]])
+        with run.session() as tracker:
+            run.wait_for(f"{server.address}/me/mathlete/runs/")
+            run.metrics.append([step(numbers[-1]), {"step": numbers[-1], "time": 1.0, "eval/accuracy": 0.5}])
+            run.complete(tracker)
+        assert not run.warnings, run.warnings
+    server.close()
+    assert len(server.runs) == 1
+    assert [(row["train/step"], row["reward/mean"]) for row in server.history if "reward/mean" in row] == [
+        (number, number / 10) for number in range(1, 6)
+    ]
+    assert [row["eval/step"] for row in server.history if "eval/accuracy" in row] == [2, 5]
+    assert [row["_step"] for row in server.history] == list(range(len(server.history)))
+    assert server.summary["result/accuracy"] == 0.5
 
 
 def test_nothing_is_started_where_nothing_is_asked_for(tmp_path: Path) -> None:
