@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from pipelines.tracking.order import Ending, Order
 from pipelines.tracking.points import Tail, points
+from pipelines.tracking.secrets import secret_values, without_secrets
 from pipelines.tracking.tensorboard_writer import TensorboardWriter
 from pipelines.tracking.wandb_writer import WandbWriter
 from pipelines.tracking.writer import TrackingError, Writer
@@ -127,7 +128,7 @@ def _alone(order: Order) -> TextIO:
 
 def _answer(answers: TextIO, **content: Any) -> None:
     with suppress(BrokenPipeError):  # the driver was killed, and nobody is left to tell
-        answers.write(json.dumps(content) + "\n")
+        answers.write(json.dumps(without_secrets(content, secret_values())) + "\n")
 
 
 if __name__ == "__main__":

@@ -89,9 +89,12 @@ class WandbWriter:
         if not self._order.log_checkpoints or path.name in self._logged_checkpoints:
             return
         artifact = wandb.Artifact(f"model-{self._run.id}", type="model", metadata={"step": int(path.name[5:])})
-        for file in sorted(path.iterdir()):
-            if file.name != _TRAINER_STATE:
-                artifact.add_file(str(file), name=file.name)
+        try:
+            for file in sorted(path.iterdir()):
+                if file.name != _TRAINER_STATE:
+                    artifact.add_file(str(file), name=file.name)
+        except FileNotFoundError:  # the learner deletes old checkpoints
+            return
         self._run.log_artifact(artifact, aliases=["latest", path.name])
         self._logged_checkpoints.add(path.name)
 

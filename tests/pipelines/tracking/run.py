@@ -78,8 +78,8 @@ class Session:
     summary: dict[str, Any]
     exit_code: int | None
     preempting: bool
-    artifacts: dict[str, list[str]]
-    """Aliases by type."""
+    artifacts: dict[str, list[tuple[set[str], set[str]]]]
+    """Aliases and files of each, by type."""
 
 
 def read_sessions(run: Path) -> list[Session]:
@@ -111,7 +111,8 @@ def _take(record: Any, session: Session) -> None:
         case "preempting":
             session.preempting = True
         case "artifact":
-            session.artifacts.setdefault(record.artifact.type, []).extend(record.artifact.aliases)
+            files = {entry.path for entry in record.artifact.manifest.contents}
+            session.artifacts.setdefault(record.artifact.type, []).append((set(record.artifact.aliases), files))
 
 
 def curve(sessions: Sequence[Session], name: str, axis: str) -> list[tuple[int, float]]:

@@ -133,8 +133,9 @@ def test_checkpoints_are_artifacts_once_each_without_the_trainers_state(tmp_path
         with run.session() as tracker:
             run.metrics.append([step(number)])
             run.complete(tracker)
-    aliases = [session.artifacts["model"] for session in read_sessions(run.path)]
-    assert aliases == [["latest", "step_000005"], ["latest", "step_000010"]]
+    first, second = read_sessions(run.path)
+    assert first.artifacts["model"] == [({"latest", "step_000005"}, {"model.safetensors"})]
+    assert second.artifacts["model"] == [({"latest", "step_000010"}, {"model.safetensors"})]
 
 
 def broken(tmp_path: Path, code: str) -> str:
