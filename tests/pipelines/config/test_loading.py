@@ -9,6 +9,7 @@ from pipelines.cli import JOBS
 from pipelines.config import (
     ConfigError,
     EvalConfig,
+    JobConfig,
     describe_settings,
     dump_config,
     load_config,
@@ -187,3 +188,10 @@ def test_every_setting_has_a_help_text() -> None:
 def test_an_override_of_a_text_is_taken_as_it_stands() -> None:
     config = load_config(EvalConfig, None, ["prompt.template={problem}", "model=007"])
     assert (config.prompt.template, config.model.name) == ("{problem}", "007")
+
+
+@pytest.mark.parametrize("schema", JOBS.values(), ids=JOBS)
+def test_tracking_is_no_part_of_what_a_run_is(schema: type[JobConfig]) -> None:
+    tracked = load_config(schema, None, ["tracking.wandb=true", "tracking.tags=one", "tracking.sample_rows=0"])
+    assert tracked.tracking.tags == ("one",)
+    assert result_settings(tracked) == result_settings(schema())

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -237,6 +239,22 @@ def test_an_online_run_that_resumes_sends_what_the_server_lacks(
     assert [row["eval/step"] for row in server.history if "eval/accuracy" in row] == [2, 5]
     assert [row["_step"] for row in server.history] == list(range(len(server.history)))
     assert server.summary["result/accuracy"] == 0.5
+
+
+def test_an_offline_run_of_two_sessions_is_synced_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = start(tmp_path)
+    for numbers in ([1, 2], [3, 4]):
+        with run.session() as tracker:
+            run.metrics.append([step(number) for number in numbers])
+            run.complete(tracker)
+    server = AnsweringServer()
+    monkeypatch.setenv("WANDB_BASE_URL", server.address)
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    sync = [sys.executable, "-m", "wandb", "sync", str(run.path / "wandb")]
+    subprocess.run(sync, check=True, capture_output=True, timeout=60)
+    server.close()
+    assert len(server.runs) == 1
+    assert [(row["_step"], row["train/step"]) for row in server.history] == [(0, 1), (1, 2), (2, 3), (3, 4)]
 
 
 def test_nothing_is_started_where_nothing_is_asked_for(tmp_path: Path) -> None:
