@@ -1,6 +1,7 @@
 """The folder of a run: one writer at a time, one set of result settings for its whole life."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -131,8 +132,10 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "Free some space" if full else "See that its folder is there and may be written to"
         raise RunFolderError(
-            f"{path}: cannot write ({error.strerror}). Free some space and run the same command again."
+            f"{path}: cannot write ({error.strerror}). {advice} and run the same command again."
         ) from error
 
 
