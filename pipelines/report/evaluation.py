@@ -10,7 +10,7 @@ from pipelines.records.runs import RunInfo
 from pipelines.records.steps import read_steps
 from pipelines.records.summary import summarise
 from pipelines.report.charts import histogram, line_chart
-from pipelines.report.markup import card, cards, grid, interval_text, panel, percent, share_bars, verdict_bar
+from pipelines.report.markup import accuracy_panels, card, cards, grid, interval_text, panel, percent, verdict_bar
 from pipelines.report.page import Section
 
 COLOURS = {"correct": 2, "wrong": 4, "unparsed": 1, "timeout": 3, "error": 5}
@@ -55,12 +55,7 @@ def _headline(run: RunInfo, found: Mapping[str, Any], several: Mapping[str, Any]
 
 
 def _accuracy(found: Mapping[str, Any]) -> str:
-    levels = {f"level {name}": cell for name, cell in found["by_level"].items()}
-    panels = [
-        panel(share_bars(groups), title)
-        for groups, title in ((found["by_subject"], "By subject"), (levels, "By level"))
-        if groups
-    ]
+    panels = accuracy_panels(found)
     note = '<p class="sub">Bars are shares of correct samples, the lines on them 95 % intervals.</p>'
     return grid(panels) + note if panels else ""
 
@@ -78,7 +73,7 @@ def _several(several: Mapping[str, Any]) -> str:
             line_chart(
                 curves,
                 bands=bands,
-                title="More samples, more right",
+                title="pass@k and maj@k",
                 x_label="k samples",
                 y_label="share of problems",
                 log_x=True,

@@ -27,6 +27,13 @@ def grid(panels: Iterable[str]) -> str:
     return f'<div class="grid">{"".join(panels)}</div>'
 
 
+def accuracy_panels(found: Mapping[str, Any]) -> list[str]:
+    """The accuracies by subject and by level of a summary, where it has them."""
+    levels = {f"level {name}": cell for name, cell in found["by_level"].items()}
+    groups = ((found["by_subject"], "By subject"), (levels, "By level"))
+    return [panel(share_bars(cells), title) for cells, title in groups if cells]
+
+
 def share_bars(groups: Mapping[str, Mapping[str, Any]]) -> str:
     """A bar for each group's accuracy, with its interval and count: the entries of a summary's `by_subject`."""
     rows = []

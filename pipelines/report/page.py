@@ -46,7 +46,7 @@ aria-label="Search problems, completions and answers">$selects</div>
 <div class="tools"><div class="chips" id="chips" role="group" aria-label="Show only"></div></div>
 <p class="count" id="count" role="status"></p>
 <div class="browser"><div class="list" id="list" role="group" tabindex="-1" aria-label="List"></div>
-<article class="detail" id="detail" aria-live="polite"></article></div>
+<article class="detail" id="detail"></article></div>
 <p class="keys"><kbd>/</kbd> search &nbsp; <kbd>j</kbd> <kbd>k</kbd> next, previous &nbsp; <kbd>s</kbd> formulas or \
 source &nbsp; <kbd>Esc</kbd> leave</p>
 <noscript><p class="note">The list needs JavaScript. The samples are also in the run folder, one JSON line each.</p>\

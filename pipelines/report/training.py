@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.records.runs import RunInfo
 from pipelines.records.steps import read_steps
 from pipelines.report.charts import line_chart
-from pipelines.report.markup import card, cards, grid, interval_text, panel, percent, share_bars, table
+from pipelines.report.markup import accuracy_panels, card, cards, grid, interval_text, panel, percent, table
 from pipelines.report.page import Section
 from pipelines.terminal.status import duration
 
@@ -127,12 +127,6 @@ def _accuracy(evaluations: Sequence[Mapping[str, Any]]) -> str:
     if not evaluations:
         return ""
     last = evaluations[-1]
-    levels = {f"level {name}": cell for name, cell in last["by_level"].items()}
-    panels = [
-        panel(share_bars(groups), title)
-        for groups, title in ((last["by_subject"], "By subject"), (levels, "By level"))
-        if groups
-    ]
     lines = [
         (
             str(row["step"]),
@@ -144,7 +138,7 @@ def _accuracy(evaluations: Sequence[Mapping[str, Any]]) -> str:
     ]
     every = panel(table(("steps", "accuracy", "problems", "95 % interval"), lines), "All evaluations")
     note = f'<p class="sub">Subjects and levels are those of the evaluation after {last["step"]} steps.</p>'
-    return grid([*panels, every]) + note
+    return grid([*accuracy_panels(last), every]) + note
 
 
 def _others(rows: Sequence[Mapping[str, Any]]) -> str:

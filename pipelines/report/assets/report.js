@@ -63,6 +63,7 @@
   const line = (item) => {
     const name = item.tags[0], sign = make("span", `sign t-${name}`, SIGNS[name] ?? "·");
     sign.title = item.tags.join(", ");
+    sign.setAttribute("role", "img");
     sign.setAttribute("aria-label", item.tags.join(", "));
     const facts = [item.subject, item.level === null ? null : `level ${item.level}`, item.label === "" ? null : `${data.label} ${item.label}`, ...item.tags.slice(1)];
     const button = make("button", "", sign, make("span", "what", texts.flat(item.text) || item.id),
@@ -80,7 +81,7 @@
   const said = (text, className, cut, omitted) => {
     const box = make("div", `said ${className}${asSource ? " source" : ""}`);
     box.dir = "auto";
-    const write = (place, piece) => (asSource || text.length > SET ? place.append(piece) : texts.fill(place, piece));
+    const write = (place, piece) => (asSource || piece.length > SET ? place.append(piece) : texts.fill(place, piece));
     const whole = () => {
       box.replaceChildren();
       if (!omitted) return write(box, text);
