@@ -151,6 +151,18 @@ def test_a_training_run_has_curves_evaluations_and_rollouts(tmp_path: Path) -> N
     assert "reward 1" in page.data["items"][-1][4][0][4]
 
 
+def test_a_supervised_run_has_its_evaluations(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run")
+    for name in ("rollouts.jsonl", "problems.jsonl"):
+        (folder / name).unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["config"]["distill"] = manifest["config"].pop("grpo")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    page = report_of(folder)
+    assert "Supervised training" in page.text
+    assert page.data["groups"] == ["evaluation after 4 steps", "evaluation after 0 steps"]
+
+
 def test_a_run_without_anything_yet_has_a_report(tmp_path: Path) -> None:
     assert "data" not in report_of(evaluation_run(tmp_path / "eval", [problem(1)], [], status=None)).scripts
     assert "data" not in report_of(training_run(tmp_path / "grpo", done=-1, status=None)).scripts
