@@ -10,6 +10,10 @@ LONG = 5000.0
 
 HUGE = 1e100
 """What is beyond is taken for a fault and not shown."""
+TINY = 1e-100
+"""What is below is shown as 0."""
+ALIKE = 1e-9
+"""Values that differ by a smaller share are shown as the same."""
 
 
 def is_shown(value: float) -> bool:
@@ -48,16 +52,17 @@ class Axis:
 
 def axis_over(values: list[float], length: float, *, log: bool = False, from_zero: bool = False) -> Axis:
     """The axis that shows all of `values`; 0 to 1 where there are none. With `log`, only positive ones count."""
-    known = [value for value in values if is_shown(value) and (value > 0 or not log)]
+    known = [value for value in values if is_shown(value) and (value > TINY or not log)]
     if not known:
         return Axis(1.0, 10.0, length, True) if log else Axis(0.0, 1.0, length)
     low, high = min(known), max(known)
     if from_zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        low, high = (low / 2, high * 2) if log else (low - abs(low) / 2, high + (abs(high) / 2 or 1.0))
-        if from_zero and not log and known[0] >= 0:
-            low = 0.0
+    size = max(abs(low), abs(high))
+    if size < TINY and not log:
+        return Axis(0.0, 1.0, length)
+    if high - low <= ALIKE * size:
+        low, high = (low / 2, high * 2) if log else (low - size / 2, high + size / 2)
     return Axis(low, high, length, log)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
-from pipelines.report.axis import Axis, axis_over, is_shown, number_text
+from pipelines.report.axis import TINY, Axis, axis_over, is_shown, number_text
 
 Points = Sequence[tuple[float, float]]
 
@@ -226,7 +226,7 @@ def _dash(place: int) -> str:
 
 
 def _known(points: Points, log_x: bool) -> list[tuple[float, float]]:
-    return [(x, y) for x, y in points if is_shown(x) and is_shown(y) and (x > 0 or not log_x)]
+    return [(x, y) for x, y in points if is_shown(x) and is_shown(y) and (x > TINY or not log_x)]
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:

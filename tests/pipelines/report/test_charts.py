@@ -5,7 +5,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipelines.report.axis import Axis, axis_over, number_text
@@ -89,11 +89,15 @@ def test_any_numbers_give_a_chart_that_can_be_read(series: dict[str, list[tuple[
 
 
 @given(st.lists(numbers, max_size=30))
+@example([5e-324])
 def test_any_values_give_a_histogram(values: list[float]) -> None:
     ElementTree.fromstring(histogram({"a": values}, title="t", x_label="x", y_label="y"))
 
 
-@pytest.mark.parametrize("values", [[], [3.0], [0.0], [-2.0, -2.0], [0.1, 0.30000001], [1e-12, 2e-12], [-5, 1e6]])
+@pytest.mark.parametrize(
+    "values",
+    [[], [3.0], [0.0], [-2.0, -2.0], [0.1, 0.30000001], [1e-12, 2e-12], [-5, 1e6], [5e-324], [1.0, 1.0 + 1e-15]],
+)
 def test_marks_lie_within_the_axis(values: list[float]) -> None:
     axis = axis_over(values, 100.0).rounded()
     assert 2 <= len(axis.ticks(4)) <= 8
