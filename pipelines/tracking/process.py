@@ -24,7 +24,7 @@ from pipelines.tracking.tensorboard_writer import TensorboardWriter
 from pipelines.tracking.wandb_writer import WandbWriter
 from pipelines.tracking.writer import TrackingError, Writer
 
-WRITERS: dict[str, type[Writer]] = {"wandb": WandbWriter, "tensorboard": TensorboardWriter}
+WRITERS: dict[str, Callable[[Order], Writer]] = {"wandb": WandbWriter, "tensorboard": TensorboardWriter}
 POLL_S = 0.5
 
 

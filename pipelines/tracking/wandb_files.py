@@ -50,7 +50,7 @@ def read_records(path: Path) -> Iterator[Any]:
     The format is nearly that of LevelDB's log: a head, then blocks of 32 KiB with pieces of records, each with the CRC-32
     of its kind and content.
     """
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # which it makes when imported
 
     for data in _whole_records(path.read_bytes()):
         record = Record()
