@@ -27,10 +27,9 @@ def _spread(rows: Sequence[Any], limit: int) -> list[Any]:
 
 
 def _row(sample: Sample | RolloutRecord, problems: Mapping[str, Problem]) -> list[Any]:
-    trained = isinstance(sample, RolloutRecord)
     problem = problems.get(sample.problem_id)
     return [
-        sample.step + 1 if trained else None,
+        sample.step + 1 if isinstance(sample, RolloutRecord) else None,
         sample.problem_id,
         sample.sample_index,
         _short(problem.problem) if problem else None,
@@ -38,7 +37,7 @@ def _row(sample: Sample | RolloutRecord, problems: Mapping[str, Problem]) -> lis
         _short(sample.answer),
         _short(sample.gold),
         sample.verdict,
-        sample.reward if trained else None,
+        sample.reward if isinstance(sample, RolloutRecord) else None,
     ]
 
 
