@@ -1,14 +1,22 @@
 """A cluster of several nodes (processes of this machine) that the command joins by address."""
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.end_to_end.command import Started, mathlete, read_samples
+from tests.end_to_end.command import Started, mathlete, read_samples, texts
 
 pytestmark = pytest.mark.ray
+
+
+STORE = 80 * 1024**2
+HASTE = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+"""Ray's default takes a quarter of a minute to count a node among the dead."""
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +24,8 @@ def cluster() -> Iterator[Any]:
     """A head with one CPU."""
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 1024**2})
+    head = {"num_cpus": 1, "object_store_memory": STORE, "_system_config": HASTE}
+    nodes = Cluster(initialize_head=True, head_node_args=head)
     yield nodes
     nodes.shutdown()
 
@@ -32,10 +41,38 @@ def test_what_a_cluster_lacks_is_told_node_by_node_and_a_node_that_comes_is_used
 
     run = Started(tmp_path / "run", *words, "cluster.wait_for_nodes_s=100")
     run.wait_until(lambda: "waiting for nodes" in run.output())
-    cluster.add_node(num_cpus=2, object_store_memory=80 * 1024**2)
+    cluster.add_node(num_cpus=3, object_store_memory=STORE)
     assert run.finish() == 0, run.output()
     assert "Ray cluster at" in run.output()
     assert len(read_samples(tmp_path / "run")) == 6
+
+
+def test_a_node_that_joins_is_put_to_work_and_one_that_is_lost_is_named_and_costs_no_sample(
+    cluster: Any, tmp_path: Path
+) -> None:
+    """The head has the grader, one node a generator; a second node joins, then the first is gone without a word."""
+    (first,) = cluster.worker_nodes
+    words = ["model=mathlete-tiny", "data=builtin:arithmetic", "data.count=300", "sampling.max_new_tokens=128"]
+    words += ["generation.batch_size=1", "generators.cpus_per_actor=2", f"cluster.address={cluster.address}"]
+    run = Started(tmp_path / "run", *words)
+    (pid,) = run.wait_until(lambda: run.journal_lines() >= 3 and run.generator_pids())
+    os.kill(pid, signal.SIGSTOP)  # so that the run lasts until the second node is there
+    cluster.add_node(num_cpus=2, object_store_memory=STORE)
+    run.wait_until(lambda: run.events("node joined") and len(run.generator_pids()) == 2)
+    before = run.journal_lines()
+    run.wait_until(lambda: run.journal_lines() >= before + 3)
+    os.kill(pid, signal.SIGCONT)
+    cluster.remove_node(first, allow_graceful=False)
+    assert run.finish() == 0, run.output()
+    assert len(texts(tmp_path / "run")) == 300
+    (home, *_) = [
+        event["report"]["placement"]["node_id"] for event in run.events("ready") if event["worker"] == "generator-0"
+    ]
+    incidents = json.loads((tmp_path / "run" / "summary.json").read_text())["incidents"]
+    assert incidents["kinds"]["died"] >= 1
+    (named,) = [name for name, found in incidents["by_node"].items() if "died" in found]
+    assert f"({home[:8]})" in named
+    assert f"node {named}: " in run.output()
 
 
 def test_an_address_where_nothing_answers_is_explained(settings: list[str], tmp_path: Path) -> None:
