@@ -1,10 +1,21 @@
 """A tiny model in a folder, as a user would have one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.actors.engine.tiny import save_checkpoint
+from tests.end_to_end.command import Started
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_run() -> Iterator[None]:
+    """However the runs of the test ended: complete, refused, stopped by a signal while they started or worked, killed."""
+    known = len(Started.every)
+    yield
+    for run in Started.every[known:]:
+        run.assert_gone()
 
 
 @pytest.fixture(scope="session")
