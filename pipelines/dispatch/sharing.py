@@ -30,7 +30,7 @@ class Takers:
         known = self._depths.pop(slot.index, None)
         if known is not None:
             del self._by_depth[known][slot.index]
-        if slot.takes_units and len(slot.held) < self._window:
+        if slot.takes_units and len(slot.held) < self._room(slot):
             self._by_depth[len(slot.held)][slot.index] = slot
             self._depths[slot.index] = len(slot.held)
 
@@ -53,7 +53,7 @@ class Takers:
                 if not fair or (reserve and len(queue) <= (workers - 1) * self._concurrency):
                     break
                 slot = next(iter(slots.values()))
-                unit = queue.take(lambda unit, slot=slot: self._suits(unit, slot))  # type: ignore[misc]
+                unit = queue.take(lambda unit, held=depth: held < self._company(unit))  # type: ignore[misc]
                 if unit is None:
                     unsuited.append(slots.pop(slot.index))
                     del self._depths[slot.index]
@@ -65,11 +65,12 @@ class Takers:
         for slot in unsuited:
             self.note(slot)
 
-    def _suits(self, unit: Unit, slot: Slot) -> bool:
-        """The worker may hold the unit beside those that it has."""
-        if unit.losses < SUSPECT_LOSSES and not slot.suspects:
-            return True
-        return len(slot.held) < min(company(other, self._concurrency, self._window) for other in (*slot.units, unit))
+    def _room(self, slot: Slot) -> int:
+        """How many units the worker may hold beside those that it has, these included."""
+        return min(map(self._company, slot.units)) if slot.suspects else self._window
+
+    def _company(self, unit: Unit) -> int:
+        return company(unit, self._concurrency, self._window)
 
 
 def company(unit: Unit, concurrency: int, window: int) -> int:
