@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.bench import dispatch, engine, grading, grpo
+from pipelines.bench import dispatch, engine, grading, grpo, overhead
 from pipelines.bench.machine import machine_facts
 from pipelines.bench.part import Prepared, RowText, positive
 from pipelines.bench.rounds import RowResult, measure
@@ -55,6 +55,14 @@ PARTS = {
         ("trl_python",),
         grpo.prepare,
         ("torch", "transformers", "ray", "trl"),
+    ),
+    "ray": Part(
+        "what Ray costs",
+        overhead.ROWS,
+        overhead.add_options,
+        (),
+        overhead.prepare,
+        ("torch", "transformers", "ray"),
     ),
 }
 

@@ -31,8 +31,12 @@ GENERATORS_A_GRADER = 8
 MEAN_S = 20.0
 """Of a unit; a tenth of them takes more than twice as long."""
 GRADING_S = 0.05
+PROMPT_TOKENS, COMPLETION_TOKENS = 150, 300
 UNITS_A_DEATH = 2_000
 """Calls of which one kills its generator on average."""
+
+RAY_ACTORS = 2
+"""They share the machine with the driver, whose time is what counts."""
 
 LEAST_UNITS_PER_S = 2_000
 MOST_GROWTH = 1.5
@@ -185,6 +189,40 @@ def simulate(actors: int, units: int, seed: int) -> Cost:
     return Cost(actors, units, deaths, max(len(graded), units * REQUESTS) - right, cpu_s)
 
 
+def through_ray(actors: int, units: int) -> tuple[float, float]:
+    """(seconds, processor seconds of the driver) of units through a private Ray, whose actors answer at once."""
+    from actors.engine.requests import GenerationRequest
+    from pipelines.config.schema import ClusterConfig
+    from pipelines.dispatch.connect import connected
+    from pipelines.dispatch.echo import echo_pool
+    from pipelines.dispatch.fleet import Inbox
+    from pipelines.dispatch.signals import StopFlag
+
+    prompt = tuple(range(PROMPT_TOKENS))
+    work = [
+        Unit(f"unit-{n}", tuple(GenerationRequest(f"p{n}", k, prompt) for k in range(REQUESTS))) for n in range(units)
+    ]
+    with connected(ClusterConfig(address="local"), 0, StopFlag()):
+        inbox = Inbox()
+        pool = echo_pool(actors, COMPLETION_TOKENS, PoolLimits(concurrency=CONCURRENCY, window=WINDOW), inbox)
+        try:
+            ready = events(
+                [pool], inbox.wait, lambda: False, max_backlog=0, finished=lambda: len(pool.reports) == actors
+            )
+            assert all(not isinstance(event, GivenUp) for event in ready)
+            start, cpu = time.perf_counter(), time.process_time()
+            for unit in work:
+                pool.add(unit)
+            done = sum(
+                isinstance(event, Finished) for event in events([pool], inbox.wait, lambda: False, max_backlog=0)
+            )
+            seconds, driver = time.perf_counter() - start, time.process_time() - cpu
+        finally:
+            pool.close()
+    assert done == units
+    return seconds, driver
+
+
 def add_parser(kinds: Any) -> None:
     """Add `dispatch` to what `mathlete bench` measures."""
     text = "the driver's cost a unit with simulated generators, and whether it grows with their number"
@@ -194,6 +232,13 @@ def add_parser(kinds: Any) -> None:
         "--actors", type=positive, nargs="+", default=[10, 100, 1000], metavar="N", help="default: 10 100 1000"
     )
     parser.add_argument("--units", type=positive, default=100_000, metavar="N", help="default: 100000")
+    parser.add_argument(
+        "--ray-units",
+        type=int,
+        default=0,
+        metavar="N",
+        help="send so many units through a private Ray as well, whose two actors answer at once (default 0)",
+    )
     parser.add_argument("--rounds", type=positive, default=3, metavar="N", help="times that each runs (default 3)")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output, nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
@@ -209,15 +254,24 @@ def run(options: argparse.Namespace, console: Console, command: str) -> int:
             console.say(f"round {number + 1} of {options.rounds}: {actors} actors: {cost.us_a_unit:.0f} us a unit")
     machine = machine_facts(command, 1, {})
     rows = [middle(costs[actors]) for actors in costs]
+    ray = through_ray(RAY_ACTORS, options.ray_units) if options.ray_units else None
     growth = rows[-1].us_a_unit / rows[0].us_a_unit
     wrong = sum(cost.wrong for each in costs.values() for cost in each)
     if options.json:
         found = {"rows": [asdict(row) | {"units_per_s": row.units_per_s} for row in rows], "growth": growth}
+        if ray:
+            found["through_ray"] = {"units": options.ray_units, "seconds": ray[0], "driver_cpu_s": ray[1]}
         print(
             json.dumps({"exit_code": int(wrong > 0), **found, "lost_or_twice": wrong, "machine": machine}), flush=True
         )
     else:
         print(table(rows, growth, wrong, machine), flush=True)
+        if ray:
+            seconds, driver = ray
+            print(
+                f"through Ray: {options.ray_units / seconds:,.0f} units/s with {RAY_ACTORS} actors on the same cores, "
+                f"{1e6 * driver / options.ray_units:.0f} us of the driver a unit ({options.ray_units / driver:,.0f} units/s)"
+            )
     return ExitCode.ERROR if wrong else ExitCode.COMPLETE
 
 
