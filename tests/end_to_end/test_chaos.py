@@ -71,7 +71,7 @@ def victim_of(run: Started, kind: str, draw: random.Random) -> int:
         return next(
             pid for pid, line in processes_of(run.mark).items() if line.split(" ")[0].endswith("/raylet/raylet")
         )
-    reports = [event["report"] for event in run.events("ready") if event["worker"].startswith(kind.split(" ")[0][:5])]
+    reports = [event["report"] for event in run.events("ready") if event["worker"].startswith(kind[:4])]
     if kind == "generator":
         return draw.choice(reports)["placement"]["pid"]
     return draw.choice(reports)["pid" if kind == "grader" else "child_pid"]
