@@ -10,7 +10,7 @@ from actors.models import cache_folder, needs_fetching
 from actors.resources import shared_gpus
 from grading import Outcome, Verdict
 from pipelines.config import EvalConfig, dump_config
-from pipelines.dispatch.connect import cluster_address, connected
+from pipelines.dispatch.connect import connected
 from pipelines.dispatch.fleet import Inbox
 from pipelines.dispatch.generated import GRADING_UNIT, Generated, generated, grading_units
 from pipelines.dispatch.launch import generator_pool, grading_limits, grading_pool
@@ -18,9 +18,10 @@ from pipelines.dispatch.loop import events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
+from pipelines.dispatch.reservation import reserved
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, plan_units
-from pipelines.dispatch.watch import NodeWatch
+from pipelines.dispatch.watch import NodeWatch, is_elastic
 from pipelines.dispatch.work import FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.exit_codes import ExitCode
 from pipelines.metrics.pass_at_k import usual_ks
@@ -104,17 +105,18 @@ class Evaluation:
             each = f", {self._task.samples} samples per problem" if self._task.samples > 1 else ""
             self._console.say(f"sampling: {sampling}{each}")
             units = plan_units(config.generation.batch_size, len(requests), plan.generators, self._task.samples)
-            inbox = Inbox()
-            generators = generator_pool(config, plan, units, self._task.model, inbox)
-            graders = grading_pool(config, plan, inbox)
             handed_out = make_units(requests, units.size, sampling)
-            for unit in handed_out:
-                generators.add(unit)
-            try:
-                self._work(generators, graders, plan, inbox)
-            finally:
-                generators.close()
-                graders.close()
+            with reserved(plan, wanted=config.cluster.reserve) as place:
+                inbox = Inbox()
+                generators = generator_pool(config, plan, units, self._task.model, inbox, place)
+                graders = grading_pool(config, plan, inbox)
+                for unit in handed_out:
+                    generators.add(unit)
+                try:
+                    self._work(generators, graders, plan, inbox)
+                finally:
+                    generators.close()
+                    graders.close()
         in_order = [item for unit in handed_out for item in unit.items]
         lengths = [self._lengths[item.key] for item in in_order if item.key in self._lengths]
         use = engine_use(generators.progress.values(), lengths, config.generation.batch_size)
@@ -122,8 +124,7 @@ class Evaluation:
 
     def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan, inbox: Inbox) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
-        elastic = self._config.generators.num_actors == "auto" and cluster_address(self._config.cluster) != "local"
-        watch = NodeWatch(read_nodes, plan, generators, lambda: [graders], elastic=elastic)
+        watch = NodeWatch(read_nodes, plan, generators, lambda: [graders], elastic=is_elastic(self._config))
         for event in events([generators, graders], inbox.wait, self._stop, max_backlog=backlog):
             match event:
                 case Finished(pool="generator"):

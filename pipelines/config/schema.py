@@ -242,6 +242,11 @@ class ClusterConfig(Section):
     wait_for_nodes_s: float = Field(
         0.0, ge=-1, description="wait this long for missing resources; 0 fails at once, -1 waits for ever"
     )
+    reserve: bool = Field(
+        False,
+        description="take the room of all generators, and of the learner, at once by a placement group, so that no other "
+        "job comes between; no generators are added later then",
+    )
     start_timeout_s: float = Field(1800.0, gt=0, description="seconds until an actor must have loaded its model")
     stall_timeout_s: float = Field(
         300.0, gt=0, description="an actor without progress for so long is killed and replaced"

@@ -1,6 +1,6 @@
 """The pools of a run, on Ray."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,9 @@ SPARE_CALLS = 2
 """Calls that a generator can take beyond those that it is given: an old one may still be on its way out."""
 
 
+NOWHERE: Mapping[str, Any] = {}
+"""No place in particular."""
+
 KEEP_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
@@ -41,8 +44,10 @@ class Errand:
     arguments: Sequence[Any] = ()
 
 
-def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec, inbox: Inbox) -> WorkPool:
-    """Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
+def generator_pool(
+    config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec, inbox: Inbox, place: Mapping[str, Any] = NOWHERE
+) -> WorkPool:
+    """`place` has Ray options that say where, see `reservation`. Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
     order."""
     settings = engine_settings(config.generation)
     spec = GeneratorSpec(model, settings, plan.cpus_per_generator, plan.gpus_per_generator)
@@ -50,7 +55,7 @@ def generator_pool(config: JobConfig, plan: Plan, units: UnitPlan, model: ModelS
     def generate(worker: Any, unit: Unit) -> Any:
         return worker.generate.remote(list(unit.items), unit.context)
 
-    options = actor_options(plan.cpus_per_generator, plan.gpus_per_generator)
+    options = {**actor_options(plan.cpus_per_generator, plan.gpus_per_generator), **place}
     transport = RayTransport(generator_actor(units.window + SPARE_CALLS), (spec,), options, generate, inbox)
     limits = _limits(config.cluster, config.generators.min_actors)
     limits = replace(limits, concurrency=units.concurrency, window=units.window)
@@ -69,7 +74,7 @@ def grading_pool(config: JobConfig, plan: Plan, inbox: Inbox, reward: str | None
     return WorkPool("grader", transport, plan.graders, _limits(config.cluster, 1))
 
 
-def learner_pool(config: JobConfig, spec: LearnerSpec, inbox: Inbox) -> WorkPool:
+def learner_pool(config: JobConfig, spec: LearnerSpec, inbox: Inbox, place: Mapping[str, Any] = NOWHERE) -> WorkPool:
     """A single worker whose units hold one Errand each; results are what the method returned.
 
     It is never replaced and nothing of it is repeated: a learner that starts again is at its last checkpoint, where the
@@ -80,7 +85,7 @@ def learner_pool(config: JobConfig, spec: LearnerSpec, inbox: Inbox) -> WorkPool
         (errand,) = unit.items
         return getattr(worker, errand.method).remote(*errand.arguments)
 
-    options = actor_options(spec.num_cpus, spec.num_gpus)
+    options = {**actor_options(spec.num_cpus, spec.num_gpus), **place}
     if not spec.num_gpus:
         options["runtime_env"]["env_vars"] |= KEEP_MEMORY
     transport = RayTransport(LearnerActor, (spec,), options, call, inbox)

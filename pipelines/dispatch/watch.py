@@ -3,12 +3,20 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from pipelines.config.schema import JobConfig
+from pipelines.dispatch.connect import cluster_address
 from pipelines.dispatch.places import Place, place_of
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Node, Plan, room_for_more
 from pipelines.dispatch.work import Incident
 
 LOOK_INTERVAL_S = 5.0
+
+
+def is_elastic(config: JobConfig) -> bool:
+    """Whether generators may be added: nobody said how many there are to be, and there are nodes that may join."""
+    anyhow = config.generators.num_actors == "auto" and not config.cluster.reserve
+    return anyhow and cluster_address(config.cluster) != "local"
 
 
 class NodeWatch:

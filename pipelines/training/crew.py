@@ -21,9 +21,10 @@ from pipelines.dispatch.loop import Wait, events
 from pipelines.dispatch.nodes import read_nodes, request_nodes
 from pipelines.dispatch.pool import WorkPool
 from pipelines.dispatch.preflight import Plan, plan_fleet, wait_for_plan
+from pipelines.dispatch.reservation import reserved
 from pipelines.dispatch.signals import StopFlag
 from pipelines.dispatch.units import make_units, units_of
-from pipelines.dispatch.watch import NodeWatch
+from pipelines.dispatch.watch import NodeWatch, is_elastic
 from pipelines.dispatch.work import Event, FatalError, Finished, GivenUp, Incident, Tick, Unit
 from pipelines.records.incidents import IncidentLog
 from pipelines.records.journal import VERDICTS
@@ -240,27 +241,29 @@ def crew_of(
         console.say(f"{cluster}: {plan}")
         batch_size = config.generation.batch_size
         units = units_of(min(group_size, batch_size), batch_size, batch_size)
-        inbox = Inbox()
-        crew = Crew(
-            generators=generator_pool(config, plan, units, model, inbox),
-            graders=grading_pool(config, plan, inbox, reward),
-            new_learner=lambda: learner_pool(config, _learner_spec(config, model, run_folder, plan, teacher), inbox),
-            unit_size=units.size,
-            console=console,
-            stop=stop,
-            incidents=incidents,
-            progress=progress,
-            plan=plan,
-            wait=inbox.wait,
-        )
-        if generating:
-            elastic = config.generators.num_actors == "auto" and cluster_address(config.cluster) != "local"
-            others = lambda: [crew.graders, crew.learner]  # noqa: E731  (the learner changes)
-            crew.watch = NodeWatch(read_nodes, plan, crew.generators, others, elastic=elastic)
-        try:
-            yield crew
-        finally:
-            crew.close()
+        with reserved(plan, wanted=config.cluster.reserve) as place:
+            inbox = Inbox()
+            crew = Crew(
+                generators=generator_pool(config, plan, units, model, inbox, place),
+                graders=grading_pool(config, plan, inbox, reward),
+                new_learner=lambda: learner_pool(
+                    config, _learner_spec(config, model, run_folder, plan, teacher), inbox, place
+                ),
+                unit_size=units.size,
+                console=console,
+                stop=stop,
+                incidents=incidents,
+                progress=progress,
+                plan=plan,
+                wait=inbox.wait,
+            )
+            if generating:
+                others = lambda: [crew.graders, crew.learner]  # noqa: E731  (the learner changes)
+                crew.watch = NodeWatch(read_nodes, plan, crew.generators, others, elastic=is_elastic(config))
+            try:
+                yield crew
+            finally:
+                crew.close()
 
 
 def _learner_spec(

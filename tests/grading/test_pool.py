@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from actors.resources import actor_options
 from grading import GradingItem, GradingLimits, Outcome
 
 ITEMS = [GradingItem(r"\boxed{\frac12}", "0.5"), GradingItem(r"\boxed{3}", "0.5")]
@@ -14,9 +15,9 @@ def test_an_actor_grades_reports_and_closes(local_ray):
 
     from grading.pool import GraderActor
 
-    actor = GraderActor.options(
-        num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": {"CUDA_VISIBLE_DEVICES": ""}}
-    ).remote(GradingLimits(deadline_s=5.0))
+    actor = GraderActor.options(**actor_options(1, 0), max_restarts=0, max_task_retries=0).remote(
+        GradingLimits(deadline_s=5.0)
+    )
     assert ray.get(actor.load.remote(), timeout=120)["items"] == 0
     verdicts = ray.get(actor.grade.remote(ITEMS), timeout=120)
     assert [verdict.outcome for verdict in verdicts] == [Outcome.CORRECT, Outcome.WRONG]
@@ -25,6 +26,7 @@ def test_an_actor_grades_reports_and_closes(local_ray):
     assert ray.get(actor.progress.remote(), timeout=30)["items"] == 2
     assert report["pid"] != report["child_pid"]
     assert report["node_id"]
+    assert report["cuda_visible_devices"] == ""
     ray.get(actor.close.remote(), timeout=30)
 
 
