@@ -134,7 +134,9 @@ def _show(summary: dict[str, Any], code: int, options: argparse.Namespace, table
     if options.json:
         print(json.dumps({"exit_code": code, **summary}), flush=True)
     else:
-        print(f"\n{table(summary)}\n\nrun folder: {summary['run_dir']} ({summary['status']})", flush=True)
+        folder = summary["run_dir"]
+        print(f"\n{table(summary)}\n\nto read its samples: mathlete report {shlex.quote(folder)}")
+        print(f"run folder: {folder} ({summary['status']})", flush=True)
 
 
 def _fail(console: Console, error: object, code: int, options: argparse.Namespace) -> int:
