@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from actors.engine.requests import Completion, GenerationRequest
 from actors.learner import LearnedStep, PublishedWeights
@@ -63,6 +63,8 @@ class Report:
     """Of a generator or a learner that has just started."""
 
     placement: Placement = field(default_factory=lambda: Placement("node", "address", 1, ()))
+    device_name: str = "CPU"
+    threads: int = 2
     dtype: str = "float32"
     step: int = 0
     checkpoint: str | None = None
@@ -94,7 +96,7 @@ class Transport:
         return self.clock.promise(self.clock.now + self.update_s, weights)
 
     def progress(self, worker: Worker) -> Ref:
-        return self.clock.promise(self.clock.now, self.clock.now)
+        return self.clock.promise(self.clock.now, {"calls": self.clock.now})
 
     def kill(self, worker: Worker) -> None: ...
 
@@ -119,7 +121,9 @@ class Simulation:
         generators: int,
         generate_s: Callable[[Worker, Unit], float],
         learn_s: Callable[[int], float],
+        log: TextIO | None = None,
     ) -> None:
+        """What a person would see goes to `log`, by the simulation's own clock."""
         self.clock = Clock()
         self.version = 0
         self.trained: list[tuple[int, list[RolloutGroup]]] = []
@@ -134,7 +138,7 @@ class Simulation:
 
         limits = PoolLimits()
         run_folder = RunFolder(folder)
-        console = Console(quiet=True)
+        console = Console(log, quiet=log is None, clock=lambda: clock.now)
         task = prepare_training(config, console)
         course = Course(config, task, run_folder, console, lambda: False, "simulated", config.grpo.steps)
         crew = Crew(
