@@ -124,7 +124,7 @@ class Evaluation:
 
     def _work(self, generators: WorkPool, graders: WorkPool, plan: Plan, inbox: Inbox) -> None:
         backlog = 4 * GRADING_UNIT * plan.graders
-        watch = NodeWatch(read_nodes, plan, generators, lambda: [graders], elastic=is_elastic(self._config))
+        watch = NodeWatch(read_nodes, plan, generators, graders, elastic=is_elastic(self._config))
         for event in events([generators, graders], inbox.wait, self._stop, max_backlog=backlog):
             match event:
                 case Finished(pool="generator"):

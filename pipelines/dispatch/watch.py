@@ -20,10 +20,9 @@ def is_elastic(config: JobConfig) -> bool:
 
 
 class NodeWatch:
-    """Looks at the nodes now and then: workers leave those that are being emptied, and where `elastic` says so, generators
-    are added as nodes have room for more.
-
-    `others` are the pools beside the generators; none is added while one of them waits for a place of its own.
+    """Looks at the nodes now and then: generators and graders leave those that are being emptied, and where `elastic` says
+    so, generators are added as nodes have room for more. None is while somebody waits for a place: a worker of these
+    pools, or who else there is while not `settled()`.
     """
 
     def __init__(
@@ -31,16 +30,18 @@ class NodeWatch:
         read: Callable[[], Sequence[Node]],
         plan: Plan,
         generators: WorkPool,
-        others: Callable[[], Sequence[WorkPool]],
+        graders: WorkPool,
         *,
         elastic: bool,
+        settled: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
         self._plan = plan
         self._generators = generators
-        self._others = others
+        self._pools = (generators, graders)
         self._elastic = elastic
+        self._settled = settled
         self._clock = clock
         self._next = clock() + LOOK_INTERVAL_S
         self._known = {node.id: node for node in read()}
@@ -61,15 +62,15 @@ class NodeWatch:
             if node.draining and not (node.id in before and before[node.id].draining):
                 yield _incident("node draining", node, "is being emptied; its workers finish what they hold and move")
         emptied = {node.id for node in nodes.values() if node.draining}
-        for pool in (self._generators, *self._others()) if emptied else ():
+        for pool in self._pools if emptied else ():
             pool.leave([name for name, place in _places(pool) if place.id in emptied])
         if self._elastic:
             yield from self._grow(list(nodes.values()))
 
     def _grow(self, nodes: Sequence[Node]) -> Iterator[Incident]:
-        pools = (self._generators, *self._others())
-        if any(pool.counts()["starting"] or pool.counts()["waiting"] for pool in pools):
-            return  # whoever waits for a place comes first
+        waiting = any(pool.counts()["starting"] or pool.counts()["waiting"] for pool in self._pools)
+        if waiting or not self._settled():
+            return
         used = {place.id for _, place in _places(self._generators)}
         more = room_for_more(self._plan, [node for node in nodes if not node.draining], used)
         if more:

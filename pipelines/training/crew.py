@@ -258,8 +258,14 @@ def crew_of(
                 wait=inbox.wait,
             )
             if generating:
-                others = lambda: [crew.graders, crew.learner]  # noqa: E731  (the learner changes)
-                crew.watch = NodeWatch(read_nodes, plan, crew.generators, others, elastic=is_elastic(config))
+                crew.watch = NodeWatch(
+                    read_nodes,
+                    plan,
+                    crew.generators,
+                    crew.graders,
+                    elastic=is_elastic(config),
+                    settled=lambda: crew.learner_report is not None,
+                )
             try:
                 yield crew
             finally:

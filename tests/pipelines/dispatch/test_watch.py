@@ -44,13 +44,14 @@ def run(
     transport: PlacedTransport, work: list[Unit], nodes_at: dict[float, list[Node]], *, elastic: bool = False
 ) -> tuple[WorkPool, list[Event]]:
     pool = WorkPool("generator", transport, 2, PoolLimits(), transport.clock)
+    graders = WorkPool("grader", transport, 0, PoolLimits(), transport.clock)
     for unit in work:
         pool.add(unit)
 
     def read() -> list[Node]:
         return nodes_at[max(at for at in nodes_at if at <= transport.now)]
 
-    watch = NodeWatch(read, PLAN, pool, lambda: [], elastic=elastic, clock=transport.clock)
+    watch = NodeWatch(read, PLAN, pool, graders, elastic=elastic, clock=transport.clock)
     seen: list[Event] = []
     for event in events([pool], transport.wait, lambda: False, max_backlog=10, clock=transport.clock):
         seen.append(event)
