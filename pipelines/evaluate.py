@@ -42,6 +42,9 @@ from pipelines.terminal.console import Console
 from pipelines.tracking.tracker import tracked
 from pipelines.vote import take_votes
 
+METRICS_INTERVAL_S = 0.2
+"""Between two lines of metrics.jsonl: each waits for the disk, as the journal does, and says little by itself."""
+
 
 def evaluate(config: EvalConfig, console: Console, stop: StopFlag, command: str) -> tuple[dict[str, Any], ExitCode]:
     """Run, or resume, the evaluation that `config` describes; returns its summary and the exit code.
@@ -90,6 +93,7 @@ class Evaluation:
         self._stop = stop
         self._incidents = folder.incidents(console)
         self._metrics = folder.metrics()
+        self._metrics_due = float("-inf")
         self._lengths: dict[Key, int] = {}
         self._progress = EvaluationProgress(_title(config), task.planned, journal.samples.values())
 
@@ -198,7 +202,11 @@ class Evaluation:
         samples = [make_sample(item, verdict, self._task.prompts[item.problem.id]) for item, verdict in graded]
         fresh = self._journal.append(samples)
         self._progress.recorded(fresh)
-        self._metrics.append([{"time": time.time(), **self._progress.metrics()}])
+        metrics = self._progress.metrics()
+        last = metrics["progress/done"] == metrics["progress/total"]
+        if last or time.monotonic() >= self._metrics_due:
+            self._metrics_due = time.monotonic() + METRICS_INTERVAL_S
+            self._metrics.append([{"time": time.time(), **metrics}])
 
     def _tell(self, incident: Incident, generators: WorkPool, plan: Plan) -> None:
         self._incidents.record(incident.kind, incident.worker, incident.text, incident.details)

@@ -37,7 +37,7 @@ def test_every_problem_has_one_sample_with_verdict_and_provenance(run: Path) -> 
     assert summary["throughput"]["tokens"] == sum(row["num_tokens"] for row in rows)
     assert summary["provenance"]["versions"]["torch"]
     assert json.loads((run / "manifest.json").read_text())["identity"]["sampling.max_new_tokens"] == 200
-    assert (run / "metrics.jsonl").read_text().count("\n") >= 10
+    assert (run / "metrics.jsonl").read_text().count("\n") >= 5
 
 
 def test_the_same_command_on_a_complete_run_shows_its_result_and_starts_nothing(run: Path, settings: list[str]) -> None:
