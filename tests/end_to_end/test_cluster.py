@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,3 +83,28 @@ def test_an_address_where_nothing_answers_is_explained(settings: list[str], tmp_
     assert "cannot use Ray (127.0.0.1:1)" in done.err
     assert "cluster.address=local" in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.soak
+def test_the_actors_of_a_node_that_is_emptied_finish_what_they_hold_and_leave(cluster: Any, tmp_path: Path) -> None:
+    nodes = {node.node_id: node for node in (cluster.add_node(num_cpus=3, object_store_memory=STORE) for _ in range(2))}
+    words = ["model=mathlete-tiny", "data=builtin:arithmetic", "data.count=1500", "sampling.max_new_tokens=128"]
+    words += ["generation.batch_size=1", "generators.cpus_per_actor=2", f"cluster.address={cluster.address}"]
+    run = Started(tmp_path / "run", *words, "generators.num_actors=2")
+    run.wait_until(lambda: len(run.generator_pids()) == 2)
+    homes = {
+        event["worker"]: event["report"]["placement"]["node_id"]
+        for event in run.events("ready")
+        if event["worker"].startswith("generator")
+    }
+    worker, home = next((worker, home) for worker, home in homes.items() if home in nodes)
+    drain = [Path(sys.executable).with_name("ray"), "drain-node", f"--address={cluster.address}", f"--node-id={home}"]
+    drain += ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=test", "--deadline-remaining-seconds=600"]
+    subprocess.run(drain, check=True, capture_output=True)
+    run.wait_until(lambda: any(event["worker"] == worker for event in run.events("left")))
+    assert run.finish() == 0, run.output()
+    assert len(texts(tmp_path / "run")) == 1500
+    assert [f"({home[:8]})" in event["worker"] for event in run.events("node draining")] == [True]
+    assert run.events("died") == run.events("stalled") == []
+    for node in nodes.values():
+        cluster.remove_node(node)
