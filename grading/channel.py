@@ -95,6 +95,6 @@ class Channel:
             return
         poll = select.poll()
         poll.register(fd, event)
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not poll.poll(remaining * 1000):
+        # What is there counts also after the deadline: this process may have been stopped, and the other was in time.
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise DeadlineExceeded

@@ -64,8 +64,8 @@ class Supervisor:
 
     Usable from any thread; calls are serialised. The child is replaced when it exceeds the deadline, crashes, has
     answered `recycle_after` requests or has grown. A request that ended its child is tried once more in a fresh one,
-    because something else may have ended it. One that runs into the deadline is not: a second try would only double the
-    time that a poisonous request costs.
+    because something else may have ended it; so is one whose child somebody stopped. One that runs into the deadline is
+    not: a second try would only double the time that a poisonous request costs.
     """
 
     def __init__(self, program: Program, limits: GradingLimits, test: Callable[[Ask], None]) -> None:
@@ -153,6 +153,10 @@ class Supervisor:
             if reply.pop("key", None) != first:
                 raise ChannelClosed("a reply to another request")
         except DeadlineExceeded:
+            if self._is_stopped():
+                self.counters.crashes += 1
+                self._kill()
+                return {"failure": "crash", "reason": "the child was stopped from outside (SIGSTOP)"}
             self.counters.timeouts += 1
             self._kill()
             return {"failure": "timeout", "reason": f"no answer within {self.limits.deadline_s:g} s"}
@@ -244,6 +248,15 @@ class Supervisor:
             if stream:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+    def _is_stopped(self) -> bool:
+        """Whether the child does not run because of a signal: then its silence says nothing about the request."""
+        assert self._child is not None
+        try:
+            stat = Path(f"/proc/{self._child.pid}/stat").read_text()
+        except OSError:  # gone, or another system than Linux
+            return False
+        return stat.rpartition(")")[2].split()[0] in ("T", "t")
 
     def _death(self) -> str:
         """How the child ended, with the last line it wrote to standard error."""

@@ -72,9 +72,11 @@ def test_a_computation_that_never_returns_to_the_interpreter_times_out(stubborn)
     assert outcomes(stubborn.grade_batch([fault("spin"), RIGHT])) == [Outcome.TIMEOUT, Outcome.CORRECT]
 
 
-def test_a_stopped_child_does_not_block_a_megabyte_of_text(stubborn):
+def test_a_stopped_child_does_not_block_a_megabyte_of_text_and_its_work_is_done_by_another(stubborn):
     os.kill(stubborn.pid, signal.SIGSTOP)
-    assert outcomes(stubborn.grade_batch([GradingItem("x" * 10**6, "1"), RIGHT])) == [Outcome.TIMEOUT, Outcome.CORRECT]
+    items = [GradingItem("x" * 10**6, "1"), RIGHT, WRONG]
+    assert outcomes(stubborn.grade_batch(items)) == [Outcome.UNPARSED, Outcome.CORRECT, Outcome.WRONG]
+    assert (stubborn.counters.timeouts, stubborn.counters.crashes, stubborn.counters.retries) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("name", ["crash", "exit", "memory"])
