@@ -11,6 +11,7 @@ import ray
 
 from actors.host import host_memory
 from pipelines.config.schema import ClusterConfig
+from pipelines.dispatch.reaper import Reaper
 from pipelines.dispatch.signals import Preempted, StopFlag
 from pipelines.dispatch.work import FatalError
 
@@ -43,32 +44,42 @@ def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag, *, weigh
     Raises FatalError with what to do when Ray cannot be reached.
     """
     address = cluster_address(cluster)
+    reaper = Reaper() if address == "local" else None
     try:
-        if address == "local":
-            # Ray's default for workers is 15, at which any other program on the machine starves a CPU generator.
-            os.environ.setdefault("RAY_worker_niceness", "0")
-            ray.init(
-                address="local",
-                num_cpus=offered_cpus(cluster) + math.ceil(idle_cpus),
-                num_gpus=cluster.local_gpus,
-                object_store_memory=_object_store_bytes(cluster, weights_bytes),
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-                _temp_dir=cluster.temp_dir,
-            )
-        else:
-            _check_address(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
-            ray.init(address=address, logging_level=logging.ERROR)
-        stop.install(immediate=False)
-    except SystemExit as exit:  # of the handler that Ray itself puts in place
-        raise Preempted from exit
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise FatalError(_advice(address, error)) from error
-    try:
-        kind = "private Ray" if address == "local" else "Ray cluster"
-        yield f"{kind} at {ray.get_runtime_context().gcs_address}"
+        try:
+            if reaper is not None:
+                with reaper.marked():
+                    _start_private(cluster, idle_cpus, weights_bytes)
+            else:
+                _check_address(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
+                ray.init(address=address, logging_level=logging.ERROR)
+            stop.install(immediate=False)
+        except SystemExit as exit:  # of the handler that Ray itself puts in place
+            raise Preempted from exit
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise FatalError(_advice(address, error)) from error
+        try:
+            kind = "private Ray" if address == "local" else "Ray cluster"
+            yield f"{kind} at {ray.get_runtime_context().gcs_address}"
+        finally:
+            ray.shutdown()
     finally:
-        ray.shutdown()
+        if reaper is not None:
+            reaper.release()
+
+
+def _start_private(cluster: ClusterConfig, idle_cpus: float, weights_bytes: int) -> None:
+    # Ray's default for workers is 15, at which any other program on the machine starves a CPU generator.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    ray.init(
+        address="local",
+        num_cpus=offered_cpus(cluster) + math.ceil(idle_cpus),
+        num_gpus=cluster.local_gpus,
+        object_store_memory=_object_store_bytes(cluster, weights_bytes),
+        include_dashboard=False,
+        logging_level=logging.ERROR,
+        _temp_dir=cluster.temp_dir,
+    )
 
 
 def _object_store_bytes(cluster: ClusterConfig, weights_bytes: int) -> int:
