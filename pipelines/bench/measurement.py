@@ -22,6 +22,14 @@ class Measurement:
     """(mean context a row, seconds) of each step in which every row decoded."""
     memory: Mapping[str, int] | None = None
     engine: Mapping[str, Any] | None = None
+    chunks: tuple[tuple[int, float, bool], ...] = ()
+    """(tokens, seconds, whether requests still waited at its end) of each part of the run."""
+    peak_working: int = 0
+    """Most memory that was resident after loading and warming up."""
+    peak_device: int | None = None
+    """Most of a GPU's memory that was taken."""
+    limit_share: float | None = None
+    """Least time that the machine's limits allow, over the time that it took."""
 
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> "Measurement":
@@ -36,6 +44,10 @@ class Measurement:
             steps=steps,
             memory=found.get("memory"),
             engine=found.get("engine"),
+            chunks=tuple((tokens, seconds, waiting) for tokens, seconds, waiting in found.get("chunks", ())),
+            peak_working=found.get("peak_working", found["peak_resident"]),
+            peak_device=found.get("peak_device"),
+            limit_share=found.get("limit_share"),
         )
 
     @property
@@ -60,4 +72,8 @@ class Measurement:
             "peak_resident": self.peak_resident,
             "memory": self.memory,
             "engine": self.engine,
+            "peak_working": self.peak_working,
+            "peak_device": self.peak_device,
+            "chunks": [list(chunk) for chunk in self.chunks],
+            "limit_share": self.limit_share,
         }

@@ -20,6 +20,15 @@ class RowText(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PlainRow:
+    """A row that is no more than its text."""
+
+    name: str
+    compares: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """Rows that are ready to run, and what a reader of the result will want to know of them."""
 

@@ -1,8 +1,10 @@
 """Runs the sides of a trial in turn, so that a machine that gets slower or faster does so for all of them."""
 
+import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +29,8 @@ class Entrant:
     command: Callable[[Path], Sequence[str]]
     read: Callable[[Mapping[str, Any]], Run]
     """What the child printed, as a run."""
+    vary: Callable[[int], Mapping[str, Any]] = lambda number: {}
+    """What is different in `spec` in each round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +68,31 @@ class RowResult:
         }
 
 
-def measure(trial: Trial, rounds: int, timeout_s: float, console: Console) -> RowResult:
-    """Every side once a round, each round in the opposite order of the one before. A failure ends the trial."""
+def measure(trial: Trial, rounds: int, timeout_s: float, console: Console, budget_s: float | None = None) -> RowResult:
+    """Every side once a round, each round in the opposite order of the one before. A failure ends the trial.
+
+    With `budget_s`, rounds after the first are begun as long as they are expected to end within so many seconds.
+    """
     result = RowResult(trial)
     if trial.missing:
         console.warn(f"{trial.name} is not measured: {trial.missing}")
         return result
     result.runs = {entrant.label: [] for entrant in trial.entrants}
-    with tempfile.TemporaryDirectory(prefix="mathlete-bench-") as folder:
-        specs = {
-            entrant.label: _write(Path(folder) / f"{place}.json", entrant.spec)
-            for place, entrant in enumerate(trial.entrants)
-        }
-        for number in range(rounds):
-            for entrant in in_turn(trial.entrants, number):
-                try:
-                    run = entrant.read(run_child(entrant.command(specs[entrant.label]), timeout_s))
-                except ChildError as error:
-                    result.failed = f"{entrant.label}, round {number + 1}: {error}"
-                    console.fail(f"{trial.name}: {result.failed}")
-                    return result
-                result.runs[entrant.label].append(run)
-                console.say(f"{trial.name}, round {number + 1} of {rounds}: {entrant.label}: {run}")
+    start = time.monotonic()
+    for number in range(rounds):
+        if number and budget_s is not None and (time.monotonic() - start) * (number + 1) / number > budget_s:
+            break
+        for entrant in in_turn(trial.entrants, number):
+            try:
+                with spec_file({**entrant.spec, **entrant.vary(number)}) as file:
+                    run = entrant.read(run_child(entrant.command(file), timeout_s))
+            except ChildError as error:
+                result.failed = f"{entrant.label}, round {number + 1}: {error}"
+                console.fail(f"{trial.name}: {result.failed}")
+                return result
+            result.runs[entrant.label].append(run)
+            of = f" of {rounds}" if budget_s is None else ""
+            console.say(f"{trial.name}, round {number + 1}{of}: {entrant.label}: {run}")
     result.findings = trial.judge([result.runs[entrant.label] for entrant in trial.entrants])
     return result
 
@@ -95,6 +102,10 @@ def in_turn(entrants: Sequence[Entrant], number: int) -> Sequence[Entrant]:
     return entrants if number % 2 == 0 else entrants[::-1]
 
 
-def _write(path: Path, spec: Mapping[str, Any]) -> Path:
-    path.write_text(json.dumps(spec))
-    return path
+@contextlib.contextmanager
+def spec_file(spec: Mapping[str, Any]) -> Iterator[Path]:
+    """A file with `spec` for a child, for the length of the block."""
+    with tempfile.TemporaryDirectory(prefix="mathlete-bench-") as folder:
+        path = Path(folder) / "spec.json"
+        path.write_text(json.dumps(spec))
+        yield path

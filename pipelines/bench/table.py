@@ -12,13 +12,22 @@ HEADS = ("row", "what", "ours", "peer", "ratio", "range", "target", "")
 def result_table(results: Sequence[RowResult], machine: Mapping[str, Any], packages: Sequence[str]) -> str:
     """A line a finding, and below it what is to be known of each row, and the versions of `packages`."""
     lines = [HEADS, *(line for result in results for line in _lines(result))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    table = columns(lines)
     notes = [f"{result.trial.name}: {note}" for result in results for note in _notes(result)]
+    return "\n".join([*table, "", *notes, *([""] if notes else []), machine_line(machine, packages)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The lines with their cells below each other."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def machine_line(machine: Mapping[str, Any], packages: Sequence[str]) -> str:
+    """Processor, cores, threads, and the versions of `packages`."""
     versions = machine["versions"]
     took_part = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
-    where = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads; {took_part}"
-    return "\n".join([*table, "", *notes, *([""] if notes else []), where])
+    return f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads; {took_part}"
 
 
 def _lines(result: RowResult) -> list[tuple[str, ...]]:

@@ -60,7 +60,7 @@ class Supply:
 def uniform(supply: Supply) -> Work:
     """All completions of one length, one full batch."""
     prompts = supply.prompts[:BATCH_SIZE]
-    tokens = _room(supply, prompts, UNIFORM_TOKENS)
+    tokens = room(supply.context_length, prompts, UNIFORM_TOKENS)
     less = _less((len(prompts), BATCH_SIZE, "prompts"), (tokens, UNIFORM_TOKENS, "new tokens"))
     return Work(prompts, tokens, BATCH_SIZE, ignore_eos=True, less=less)
 
@@ -68,7 +68,7 @@ def uniform(supply: Supply) -> Work:
 def problems(supply: Supply) -> Work:
     """Problems as an evaluation runs them: completions end where the model ends them."""
     prompts = supply.prompts[:PROBLEMS]
-    tokens = _room(supply, prompts, MOST_NEW_TOKENS)
+    tokens = room(supply.context_length, prompts, MOST_NEW_TOKENS)
     less = _less((len(prompts), PROBLEMS, "problems"), (tokens, MOST_NEW_TOKENS, "new tokens"))
     return Work(prompts, tokens, BATCH_SIZE, less=less)
 
@@ -84,7 +84,7 @@ def problems_one_by_one(supply: Supply) -> Work:
 def single(supply: Supply) -> Work:
     """A few completions of one length, one after the other."""
     prompts = supply.prompts[:SINGLE_PROBLEMS]
-    tokens = _room(supply, prompts, SINGLE_TOKENS)
+    tokens = room(supply.context_length, prompts, SINGLE_TOKENS)
     less = _less((len(prompts), SINGLE_PROBLEMS, "problems"), (tokens, SINGLE_TOKENS, "new tokens"))
     return Work(prompts, tokens, 1, ignore_eos=True, less=less)
 
@@ -92,21 +92,21 @@ def single(supply: Supply) -> Work:
 def group(supply: Supply) -> Work:
     """The first token of several samples of one prompt."""
     prompt = rotations(supply.prompts, GROUP_SIZE, GROUP_PROMPT_TOKENS)[:1]
-    _room(supply, prompt, 1)
+    room(supply.context_length, prompt, 1)
     return Work(prompt, 1, GROUP_SIZE, ignore_eos=True, samples=GROUP_SIZE, repeats=GROUP_REPEATS)
 
 
 def separate(supply: Supply) -> Work:
     """The first token of as many prompts of the same length that have nothing in common."""
     prompts = rotations(supply.prompts, GROUP_SIZE, GROUP_PROMPT_TOKENS)
-    _room(supply, prompts, 1)
+    room(supply.context_length, prompts, 1)
     return Work(prompts, 1, GROUP_SIZE, ignore_eos=True, repeats=GROUP_REPEATS)
 
 
 def sampled(supply: Supply) -> Work:
     """Several samples of each problem, as many at once as one problem has."""
     prompts = supply.prompts[:SAMPLED_PROBLEMS]
-    tokens = _room(supply, prompts, SAMPLED_TOKENS)
+    tokens = room(supply.context_length, prompts, SAMPLED_TOKENS)
     less = _less((len(prompts), SAMPLED_PROBLEMS, "problems"), (tokens, SAMPLED_TOKENS, "new tokens"))
     return Work(prompts, tokens, GROUP_SIZE, samples=GROUP_SIZE, temperature=TEMPERATURE, less=less)
 
@@ -123,7 +123,7 @@ def growth(supply: Supply) -> Work:
     """Rows of one length that decode until their context is long."""
     prompts = rotations(supply.prompts, GROWTH_ROWS, GROWTH_FROM)
     wanted = GROWTH_TO - GROWTH_FROM
-    tokens = _room(supply, prompts, wanted)
+    tokens = room(supply.context_length, prompts, wanted)
     least = (GROWTH_POINTS - 1) * GROWTH_STEP
     if tokens < least:
         raise PromptError(f"a context of {GROWTH_FROM + tokens} tokens shows no growth; it takes {GROWTH_FROM + least}")
@@ -147,16 +147,15 @@ def rotations(prompts: Sequence[Ids], count: int, length: int) -> tuple[Ids, ...
     return made
 
 
-def _room(supply: Supply, prompts: Sequence[Ids], wanted: int) -> int:
-    """`wanted` new tokens, or as many as the model's context leaves behind the longest prompt."""
-    if supply.context_length is None:
+def room(context_length: int | None, prompts: Sequence[Ids], wanted: int) -> int:
+    """`wanted` new tokens, or as many as the model's context leaves behind the longest prompt. Raises PromptError where
+    it leaves none."""
+    if context_length is None:
         return wanted
     longest = max(map(len, prompts))
-    if longest >= supply.context_length:
-        raise PromptError(
-            f"a prompt of {longest} tokens leaves no room in the model's context of {supply.context_length}"
-        )
-    return min(wanted, supply.context_length - longest)
+    if longest >= context_length:
+        raise PromptError(f"a prompt of {longest} tokens leaves no room in the model's context of {context_length}")
+    return min(wanted, context_length - longest)
 
 
 def _less(*parts: tuple[int, int, str]) -> str:

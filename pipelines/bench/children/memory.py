@@ -1,6 +1,8 @@
-"""This process's resident memory, in bytes, as Linux counts it."""
+"""This process's memory, in bytes: what is resident as Linux counts it, and what torch holds of a GPU."""
 
 from pathlib import Path
+
+import torch
 
 
 def resident() -> int:
@@ -13,6 +15,11 @@ def peak_resident() -> int:
     return _status("VmHWM")
 
 
+def private() -> int:
+    """Return what RLIMIT_DATA counts: private memory that may be written to, touched or not."""
+    return _status("VmData")
+
+
 def forget_peak() -> bool:
     """Let the peak be counted from now on; returns whether the system allows it."""
     try:
@@ -20,6 +27,11 @@ def forget_peak() -> bool:
     except OSError:
         return False
     return True
+
+
+def device_peak(device: torch.device) -> int | None:
+    """Return the most of a GPU's memory that was taken since the start; None on a CPU."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
 def _status(name: str) -> int:

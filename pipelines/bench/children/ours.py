@@ -16,9 +16,10 @@ from transformers.utils import logging
 from actors.engine.continuous.build import ContinuousOptions, build_continuous_engine
 from actors.engine.continuous.engine import ContinuousEngine
 from actors.engine.continuous.policy import Policy
+from actors.engine.machine import known_machine
 from actors.engine.requests import Completion, GenerationRequest, SamplingParams
 from actors.models import LoadedModel, ModelSpec, load_model, load_tokenizer, read_config
-from pipelines.bench.children.memory import forget_peak, peak_resident, resident
+from pipelines.bench.children.memory import device_peak, forget_peak, peak_resident, resident
 from pipelines.bench.work import Work
 
 WARM_UP_PROMPTS, WARM_UP_STEPS = 2, 8
@@ -38,6 +39,11 @@ class Run:
     """Most tokens of the pool that were taken at once."""
     step_seconds: list[tuple[float, float]]
     """(mean context a row, seconds) of the steps in which every row decoded; empty unless asked for."""
+    chunks: list[tuple[int, float, bool]]
+    """(tokens sampled, seconds, whether requests still waited at its end) of the parts of the run: one ends whenever a
+    quarter of a batch has been completed, or one completion if that is more."""
+    limit_share: float | None
+    """Least time that the machine's limits allow, over the time of the steps; None where limits were not asked for."""
 
 
 def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,6 +66,8 @@ def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **_times(runs),
         "peak_resident": max(peak_loading, peak_resident()),
+        "peak_working": peak_resident(),
+        "peak_device": device_peak(loaded.device),
         "memory": {
             "weights": weights,
             **_memory(engine, max(run.pool_used for run in runs), before, loaded.device),
@@ -67,6 +75,8 @@ def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
         },
         "engine": _engine_facts(engine, runs[-1], loaded, work.batch_size),
         "steps": [step for run in runs for step in run.step_seconds],
+        "chunks": runs[-1].chunks,
+        "limit_share": runs[-1].limit_share,
     }
 
 
@@ -85,6 +95,7 @@ def _build(loaded: LoadedModel, work: Work, settings: Mapping[str, Any]) -> Cont
         # Where single steps are timed, no row may be held back for want of room.
         admission="worst_case" if work.record_steps else "optimistic",
         kernels=settings.get("kernels", True),
+        machine=known_machine(loaded.device, loaded.dtype) if settings.get("limits") else None,
     )
     eos = () if work.ignore_eos else loaded.eos_token_ids
     return build_continuous_engine(
@@ -106,9 +117,11 @@ def _run(
     progress = engine.progress
     before = replace(progress)
     prompts = sum(len(request.prompt_ids) for request in requests)
-    pool_used, step_seconds = 0, []
+    pool_used, step_seconds, chunks = 0, [], []
     done: dict[int, Completion] = {}
-    start = now = time.perf_counter()
+    chunk = max(1, engine.scheduler.batch_size // 4)
+    start = now = begun = time.perf_counter()
+    ended, counted = 0, before.tokens_sampled
     tickets = engine.add(requests, sampling)
     while len(done) < len(tickets):
         sampled, read = progress.tokens_sampled, progress.prompt_tokens
@@ -117,6 +130,9 @@ def _run(
         last, now = now, time.perf_counter()
         if record_steps and progress.prompt_tokens == read and progress.tokens_sampled - sampled == len(requests):
             step_seconds.append(((prompts + sampled - before.tokens_sampled) / len(requests), now - last))
+        if len(done) - ended >= chunk or len(done) == len(tickets):
+            chunks.append((progress.tokens_sampled - counted, now - begun, progress.waiting > 0))
+            ended, counted, begun = len(done), progress.tokens_sampled, now
     seconds = time.perf_counter() - start
     completions = [done[ticket] for ticket in tickets]
     if errors := {completion.error for completion in completions if completion.error is not None}:
@@ -130,6 +146,10 @@ def _run(
         preemptions=progress.preemptions - before.preemptions,
         pool_used=pool_used,
         step_seconds=step_seconds,
+        chunks=chunks,
+        limit_share=least_s / (progress.busy_s - before.busy_s)
+        if (least_s := progress.least_s - before.least_s)
+        else None,
     )
 
 
