@@ -91,7 +91,7 @@ def extrapolated(rounds: Sequence[Sequence[Chunk]], tokens: Estimate) -> Estimat
     once: all tokens but those of the end are made at the rate of the part before.
     """
     full = [[chunk for chunk in each if chunk[2]] for each in rounds]
-    if not all(full):
+    if not all(full) or sum(map(len, full)) < 2:
         speed = rate(rounds)
         return Estimate(tokens.value / speed.value, math.hypot(speed.error, tokens.error))
     speed = rate(full)

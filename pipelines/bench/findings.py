@@ -1,5 +1,6 @@
 """From measurements to ratios, and what they are held against."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import linear_regression, median
@@ -43,7 +44,9 @@ class Finding:
         return self.ratio <= self.target if self.at_most else self.ratio >= self.target
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "held": self.held}
+        """An end of the range that is not known is null."""
+        ends = {name: end if math.isfinite(end) else None for name, end in (("low", self.low), ("high", self.high))}
+        return {**asdict(self), **ends, "held": self.held}
 
 
 def speed(ours: Runs, peer: Runs, target: float | None) -> Finding:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,9 @@ def _lines(result: RowResult) -> list[tuple[str, ...]]:
         why = "failed" if result.failed else "not measured"
         return [(result.trial.name, why, *[""] * (len(HEADS) - 2))]
     (finding,) = result.findings
-    ratio = f"{finding.ratio:.1f} x ({finding.low:.1f} to {finding.high:.1f})"
+    ratio = f"{finding.ratio:.1f} x"
+    if math.isfinite(finding.high):
+        ratio += f" ({finding.low:.1f} to {finding.high:.1f})"
     target = f">= {finding.target:g}, {'held' if finding.held else 'missed'}"
     lines: list[tuple[str, ...]] = []
     for label in (ONE_BY_ONE, BATCHED):

@@ -41,7 +41,7 @@ class Run:
     """(mean context a row, seconds) of the steps in which every row decoded; empty unless asked for."""
     chunks: list[tuple[int, float, bool]]
     """(tokens sampled, seconds, whether requests still waited at its end) of the parts of the run: one ends whenever a
-    quarter of a batch has been completed, or one completion if that is more."""
+    quarter of a batch has been completed, or an eighth of the requests if that is less."""
     limit_share: float | None
     """Least time that the machine's limits allow, over the time of the steps; None where limits were not asked for."""
 
@@ -119,7 +119,7 @@ def _run(
     prompts = sum(len(request.prompt_ids) for request in requests)
     pool_used, step_seconds, chunks = 0, [], []
     done: dict[int, Completion] = {}
-    chunk = max(1, engine.scheduler.batch_size // 4)
+    chunk = max(1, min(engine.scheduler.batch_size // 4, len(requests) // 8))
     start = now = begun = time.perf_counter()
     ended, counted = 0, before.tokens_sampled
     tickets = engine.add(requests, sampling)
