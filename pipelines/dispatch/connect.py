@@ -47,13 +47,14 @@ def connected(cluster: ClusterConfig, idle_cpus: float, stop: StopFlag, *, weigh
     reaper = Reaper() if address == "local" else None
     try:
         try:
-            if reaper is not None:
-                with reaper.marked():
-                    _start_private(cluster, idle_cpus, weights_bytes)
-            else:
-                _check_address(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
-                ray.init(address=address, logging_level=logging.ERROR)
-            stop.install(immediate=False)
+            with stop.remembering():
+                if reaper is not None:
+                    with reaper.marked():
+                        _start_private(cluster, idle_cpus, weights_bytes)
+                else:
+                    _check_address(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
+                    ray.init(address=address, logging_level=logging.ERROR)
+                stop.install(immediate=False)
         except SystemExit as exit:  # of the handler that Ray itself puts in place
             raise Preempted from exit
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:

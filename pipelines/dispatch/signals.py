@@ -1,7 +1,9 @@
 """SIGTERM and Ctrl-C end a run in good order; a second one ends it at once."""
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from types import FrameType
 
 from pipelines.exit_codes import ExitCode
@@ -30,6 +32,25 @@ class StopFlag:
             signal.signal(number, self._receive)
         if immediate and self.requested:
             raise Preempted
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """What arrives in this block is remembered whoever handles it. Ray's handler raises, and an exception that is
+        raised inside a callback (of a lock, of a finaliser) is printed and forgotten."""
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        os.set_blocking(write_end, False)
+        before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            with contextlib.suppress(BlockingIOError):
+                for number in os.read(read_end, 64):
+                    if self.requested is None and number in _SIGNALS:
+                        self.requested = signal.Signals(number).name
+            os.close(read_end)
+            os.close(write_end)
 
     def __call__(self) -> bool:
         return self.requested is not None

@@ -43,9 +43,10 @@ class Tracker:
     def conclude(
         self, code: int, samples: Callable[[], Iterable[Sample | RolloutRecord]], problems: Mapping[str, Problem]
     ) -> None:
-        """The run came to its end: with this exit code, and these samples to choose from for the table."""
+        """The run came to its end: with this exit code, and these samples to choose from for the table. A run that was
+        stopped gets its table, of which there is one, when it goes on."""
         self.exit_code = code
-        if self._processes and self._config.sample_rows:
+        if self._processes and self._config.sample_rows and code != ExitCode.PREEMPTED:
             try:
                 self._samples = sample_rows(samples(), problems, self._config.sample_rows)
             except JournalError as error:

@@ -105,7 +105,7 @@ def test_a_full_disk_stops_the_run_with_advice_and_freed_space_lets_it_go_on(
 ) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(disk)], capture_output=True).returncode:
         pytest.skip("a small disk can only be mounted as root")
     try:
         done = mathlete(*settings, f"run.dir={disk}/run")

@@ -54,3 +54,30 @@ def test_a_second_signal_does_not_wait() -> None:
     assert program.stdout.readline() == "asked by SIGINT\n"
     os.kill(program.pid, signal.SIGTERM)
     assert program.wait(timeout=20) == 143
+
+
+LOST = """
+import os, signal, sys, weakref
+from pipelines.dispatch.signals import StopFlag
+stop = StopFlag()
+class Thing: pass
+thing = Thing()
+weakref.finalize(thing, os.kill, os.getpid(), signal.SIGTERM)
+def another_handler(number, frame):
+    sys.exit(number)
+with stop.remembering():
+    signal.signal(signal.SIGTERM, another_handler)
+    try:
+        del thing  # the handler's exception is raised in a callback here
+    except SystemExit:
+        pass
+    stop.install(immediate=False)
+print("asked by", stop.requested, flush=True)
+"""
+
+
+def test_a_signal_is_remembered_whatever_another_handler_makes_of_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOST], capture_output=True, text=True, timeout=20, cwd=Path(__file__).parents[3]
+    )
+    assert (done.stdout, done.returncode) == ("asked by SIGTERM\n", 0), done.stderr
