@@ -7,6 +7,7 @@ file, run as a program; it loads nothing.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ MARK = "MATHLETE_PRIVATE_RAY"
 
 PATIENCE_S = 5.0
 """That they have to end by themselves: Ray's own shutdown takes as long."""
+
+LOOK_S = 0.25
+"""Between two looks for the folder of a Ray that starts."""
 
 
 class Reaper:
@@ -51,27 +55,66 @@ class Reaper:
             self._process.stdin.close()
 
 
-def _marked(mark: str) -> list[int]:
+def _processes() -> list[str]:
+    """Folders of all processes of this machine."""
+    return [f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  (pathlib would have to be loaded)
+
+
+def _read(path: str) -> bytes:
+    """The file's content; nothing where the process has ended or is not ours."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _open_files(process: str) -> list[str]:
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  (pathlib would have to be loaded)
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123
-                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
-                    found.append(int(name))
-        except OSError:  # it ended meanwhile, or is not ours
-            continue
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"{process}/fd"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"{process}/fd/{name}"))  # noqa: PTH115
     return found
 
 
+def _marked(mark: str) -> list[str]:
+    entry = f"{MARK}={mark}".encode()
+    return [process for process in _processes() if entry in _read(f"{process}/environ").split(b"\0")]
+
+
+def _session_folder(mark: str) -> str | None:
+    """Where the marked Ray keeps its logs and sockets."""
+    for process in _marked(mark):
+        for path in _open_files(process):
+            before, logs, _ = path.partition("/logs/")
+            if logs and os.path.basename(before).startswith("session_"):  # noqa: PTH119
+                return before
+    return None
+
+
+def _left(mark: str, folder: str | None) -> list[str]:
+    """What is marked, and Ray's agents: their titles are written over their environment, so they are known by their logs."""
+    found = set(_marked(mark))
+    if folder is not None:
+        agents = [process for process in _processes() if _read(f"{process}/cmdline").startswith(b"ray::")]
+        found |= {each for each in agents if any(path.startswith(f"{folder}/") for path in _open_files(each))}
+    return sorted(found)
+
+
 def _reap(mark: str) -> None:
-    sys.stdin.buffer.read()  # until the other end is closed, by `release` or because its process is gone
+    folder = None
+    # Until the other end is closed, by `release` or because its process is gone. By then Ray's server may be gone as well.
+    while not select.select([sys.stdin], [], [], LOOK_S if folder is None else None)[0]:
+        folder = _session_folder(mark)
+    folder = folder or _session_folder(mark)
     deadline = time.monotonic() + PATIENCE_S
-    while _marked(mark) and time.monotonic() < deadline:
+    while _left(mark, folder) and time.monotonic() < deadline:
         time.sleep(0.1)
     for _ in range(3):  # one may have started another meanwhile
-        for pid in _marked(mark):
+        for process in _left(mark, folder):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(int(process.removeprefix("/proc/")), signal.SIGKILL)
 
 
 if __name__ == "__main__" and os.path.isdir("/proc"):  # noqa: PTH112
