@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,12 +77,16 @@ def measure_pool(items: Sequence[GradingItem], workers: int, limits: GradingLimi
         restarts=sum(process.counters.restarts for process in processes),
         first_rss_kb=first_rss_kb,
         rss_kb=rss_kb,
-        descriptors_left=open_descriptors() - descriptors,
+        descriptors_left=len(open_descriptors() - descriptors),
         children_left=sum(pid is not None and Path(f"/proc/{pid}").exists() for pid in pids),
     )
 
 
-def open_descriptors() -> int:
-    """Open file descriptors of this process; 0 where the system does not list them."""
+def open_descriptors() -> set[tuple[str, str]]:
+    """Open file descriptors of this process, each with what it is of; none where the system does not list them."""
+    found = set()
     folder = Path("/proc/self/fd")
-    return len(list(folder.iterdir())) if folder.exists() else 0
+    for link in folder.iterdir() if folder.exists() else ():
+        with suppress(OSError):  # that of the listing itself is closed by now
+            found.add((link.name, str(link.readlink())))
+    return found
