@@ -9,8 +9,8 @@ from typing import Any
 
 from pipelines.exit_codes import ExitCode
 from pipelines.records.journal import JournalError, Sample, read_samples
-from pipelines.records.run_folder import find_journal
-from pipelines.terminal.console import Console
+from pipelines.records.run_folder import find_file
+from pipelines.terminal.console import Console, add_output_options
 
 BATCH = 64
 
@@ -41,8 +41,7 @@ def add_parser(commands: Any) -> None:
         default="lenient",
         help="strict accepts boxed answers only; lenient also phrases and a final fallback (default)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
-    parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")
+    add_output_options(parser)
     parser.set_defaults(tool=run)
 
 
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace, console: Console, command: str) -> int:
     lenient = options.extraction == "lenient"
     if pair:
         return _explain(options.gold, options.answer, lenient, options.json)
-    journal = find_journal(options.run, ["samples.jsonl"])
+    journal = find_file(options.run, ["samples.jsonl"])
     if journal is None:
         console.fail(f"{options.run}: no run there, nor in runs/; a run folder holds samples.jsonl")
         return ExitCode.BAD_CONFIGURATION

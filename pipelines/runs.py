@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.exit_codes import ExitCode
 from pipelines.records.run_folder import RunFolderError
 from pipelines.records.runs import RunInfo, read_run
-from pipelines.terminal.console import Console
+from pipelines.terminal.console import Console, add_output_options
 from pipelines.terminal.status import duration
 
 COLUMNS = ("NAME", "JOB", "STATUS", "RESULT", "MODEL", "DATA", "CHANGED", "SIZE")
@@ -24,8 +24,7 @@ def add_parser(commands: Any) -> None:
     text = "list the runs in a folder: job, status, result, age, size; the one that changed last stands first"
     parser = commands.add_parser("runs", help=text, description=text)
     parser.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where they are (default runs)")
-    parser.add_argument("--json", action="store_true", help="print one JSON line on standard output")
-    parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")
+    add_output_options(parser)
     parser.set_defaults(tool=run)
 
 

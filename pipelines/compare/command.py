@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.exit_codes import ExitCode
 from pipelines.records.journal import JournalError
 from pipelines.records.run_folder import RunFolderError, write_whole
-from pipelines.terminal.console import Console
+from pipelines.terminal.console import Console, add_output_options
 
 FLIPS = 10
 
@@ -35,8 +35,7 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help=f"problems to list in each direction (default {FLIPS}); --html and --json have them all",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
-    parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")
+    add_output_options(parser)
     parser.set_defaults(tool=run)
 
 

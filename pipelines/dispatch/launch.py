@@ -47,8 +47,8 @@ class Errand:
 def generator_pool(
     config: JobConfig, plan: Plan, units: UnitPlan, model: ModelSpec, inbox: Inbox, place: Mapping[str, Any] = NOWHERE
 ) -> WorkPool:
-    """`place` has Ray options that say where, see `reservation`. Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
-    order."""
+    """Units hold GenerationRequests and, as context, their SamplingParams; results are lists of Completions in the same
+    order. `place` has Ray options that say where the actors are to be, see `reservation`."""
     settings = engine_settings(config.generation)
     spec = GeneratorSpec(model, settings, plan.cpus_per_generator, plan.gpus_per_generator)
 

@@ -158,10 +158,10 @@ def resolve_run_folder(name: str, folder: str | None) -> Path:
     return path
 
 
-def find_journal(name: str, journals: Iterable[str]) -> Path | None:
-    """The first of `journals` in the run folder that `name` means, a path or a name below runs/; None for none."""
+def find_file(name: str, files: Iterable[str]) -> Path | None:
+    """The first of `files` in the run folder that `name` means, a path or a name below runs/; None for none."""
     folders = (Path(name).expanduser(), Path("runs") / name)
-    paths = (folder / journal for folder in folders for journal in journals)
+    paths = (folder / file for folder in folders for file in files)
     return next((path for path in paths if path.is_file()), None)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.records.run_folder import RunFolderError
+from pipelines.records.run_folder import RunFolderError, find_file
 from pipelines.records.steps import read_steps
 
 TAIL_BYTES = 65536
@@ -63,10 +63,10 @@ class RunInfo:
 
 def find_run(name: str) -> Path:
     """The folder that `name` means, a path or a name below runs/. Raises RunFolderError where there is none."""
-    for folder in (Path(name).expanduser(), Path("runs") / name):
-        if (folder / "manifest.json").is_file():
-            return folder.resolve()
-    raise RunFolderError(f"{name}: no run there, nor in runs/; a run folder holds manifest.json")
+    manifest = find_file(name, ["manifest.json"])
+    if manifest is None:
+        raise RunFolderError(f"{name}: no run there, nor in runs/; a run folder holds manifest.json")
+    return manifest.parent.resolve()
 
 
 def read_run(path: Path) -> RunInfo:

@@ -10,7 +10,7 @@ from pipelines.records.journal import JournalError
 from pipelines.records.run_folder import RunFolderError, write_whole
 from pipelines.records.runs import find_run, read_run
 from pipelines.report.page import DEFAULT_MB
-from pipelines.terminal.console import Console
+from pipelines.terminal.console import Console, add_output_options
 
 
 def add_parser(commands: Any) -> None:
@@ -26,8 +26,7 @@ def add_parser(commands: Any) -> None:
         metavar="MB",
         help=f"shorten long completions where the file would be larger (default {DEFAULT_MB:g})",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
-    parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")
+    add_output_options(parser)
     parser.set_defaults(tool=run)
 
 

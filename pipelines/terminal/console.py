@@ -1,5 +1,6 @@
 """Notices, warnings, and how far the run is: a live view on a terminal, plain lines elsewhere."""
 
+import argparse
 import os
 import sys
 import threading
@@ -87,3 +88,9 @@ class Console:
                 self._area.write_above(clean)
             else:
                 print(clean, file=self._stream, flush=True)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--json` and `--quiet`, which every command that reads runs has."""
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON line on standard output")
+    parser.add_argument("--quiet", action="store_true", help="no notices, only warnings and errors")

@@ -14,7 +14,7 @@ from pipelines.config.schema import DataConfig
 from pipelines.problems import Problem, ProblemError, Selection, describe_source, load_problems, select
 from pipelines.records.journal import Sample, read_samples
 from pipelines.records.rollouts import RolloutRecord
-from pipelines.records.run_folder import find_journal
+from pipelines.records.run_folder import find_file
 from pipelines.task import data_source, selected_problems
 
 JOURNALS: Mapping[str, type[Sample] | type[RolloutRecord]] = {"samples.jsonl": Sample, "rollouts.jsonl": RolloutRecord}
@@ -62,7 +62,7 @@ def load_solutions(data: SolutionsConfig, *, drop_bad_rows: bool) -> Solutions:
 def _of_run(data: SolutionsConfig) -> Solutions:
     """Rejection sampling: of a run's completions those that are correct, were ended by the model, and are new."""
     assert data.from_run is not None
-    journal = find_journal(data.from_run, JOURNALS)
+    journal = find_file(data.from_run, JOURNALS)
     if journal is None:
         known = " or ".join(JOURNALS)
         raise ProblemError(
