@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from actors.engine import native
 from actors.models import cache_folder
 
 PROBE_BYTES = 2**28
@@ -69,8 +70,12 @@ def measure_machine(device: torch.device, dtype: torch.dtype) -> Machine:
     read = source.nbytes / _fastest(lambda: source.sum(), device)
     side = GPU_MATRIX if device.type == "cuda" else MATRIX
     matrix = torch.ones((side, side), dtype=dtype, device=device)
-    multiplied = 2 * side**3 / _fastest(lambda: matrix @ matrix, device)
-    return Machine(max(copied, read), multiplied)
+    product_s = _fastest(lambda: matrix @ matrix, device)
+    kernels = native.load() if device.type == "cpu" and dtype is torch.bfloat16 else None
+    if kernels is not None and kernels.tiles.available:
+        tiles, packed = kernels.tiles, kernels.tiles.pack(matrix)
+        product_s = min(product_s, _fastest(lambda: tiles.linear(matrix, packed, None, side), device))
+    return Machine(max(copied, read), 2 * side**3 / product_s)
 
 
 def _fastest(action: Callable[[], object], device: torch.device) -> float:

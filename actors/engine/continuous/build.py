@@ -155,7 +155,8 @@ def _decoder(
 ) -> Decoder:
     decoder: Decoder = AttachedDecoder(model, attention)
     if options.lean and is_lean(model):
-        decoder = LeanDecoder(model, _operations(model, attention, layers))
+        tiles = attention.kernels.tiles if isinstance(attention, NativeAttention) else None
+        decoder = LeanDecoder(model, _operations(model, attention, layers), tiles)
     if isinstance(attention, VarlenAttention) and options.graphs:
         return GraphDecoder(decoder, attention, options.batch_size)
     return decoder

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from actors.engine.native.kernels import BLOCK, Kernels
+from actors.engine.native.matmul import TileProducts
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
@@ -32,6 +33,10 @@ def check(kernels: Kernels) -> None:
                 kernels, normal(40, (heads + 2 * kv_heads) * size), normal(2, 40, size // 2), kv_heads, size
             )
     _check_sampling(kernels, torch.randn(20, 700, generator=generator))
+    if kernels.tiles.available:
+        _check_products(
+            kernels.tiles, *(torch.randn(size, generator=generator) for size in ((70, 80), (50, 80), (50,)))
+        )
 
 
 def _check_rows(kernels: Kernels, x: Tensor, residual: Tensor, weight: Tensor) -> None:
@@ -112,6 +117,16 @@ def _check_sampling(kernels: Kernels, logits: Tensor) -> None:
             )[0]
             if not ids.equal(both[:, place]):
                 raise WrongLibrary("sample keeps other tokens")
+
+
+def _check_products(tiles: TileProducts, x: Tensor, weight: Tensor, bias: Tensor) -> None:
+    x, weight, bias = x.bfloat16(), weight.bfloat16(), bias.bfloat16()
+    packed = tiles.pack(weight)
+    out = tiles.linear(x, packed, bias, len(weight))
+    _compare("linear", out, torch.nn.functional.linear(x.float(), weight.float(), bias.float()))
+    alone = torch.cat([tiles.linear(row[None], packed, bias, len(weight)) for row in x])
+    if not alone.equal(out):
+        raise WrongLibrary("linear: a row's result depends on its neighbours")
 
 
 def _unwritten(like: Tensor) -> Tensor:

@@ -5,6 +5,7 @@
 // rounding to bfloat16 happens once, where a value is stored. What Python calls stands at the end of the file.
 
 #include "attention.hpp"
+#include "matmul.hpp"
 #include "pool.hpp"
 #include "sampling.hpp"
 #include "threads.hpp"
@@ -128,6 +129,19 @@ void silu_mul(const T* gate_up, T* out, int tokens, int size) {
 // index of the first sequence or slot that lies outside its tensors; then nothing was written.
 
 extern "C" int thread_count() { return available_threads(); }
+
+extern "C" int has_tiles() { return may_use_tiles(); }
+
+extern "C" int64_t packed_numbers(int64_t outputs, int64_t inputs) { return packed_size(outputs, inputs); }
+
+extern "C" void pack_bf16(const BFloat16* weight, BFloat16* packed, int64_t first, int64_t rows, int64_t inputs) {
+    pack(weight, packed, first, rows, inputs);
+}
+
+extern "C" void linear_bf16(const BFloat16* rows, int64_t stride, const BFloat16* packed, const BFloat16* bias,
+                            BFloat16* out, int64_t count, int64_t inputs, int64_t outputs) {
+    linear(rows, stride, packed, bias, out, count, inputs, outputs);
+}
 
 #define EXPORT(T, SUFFIX)                                                                                              \
     extern "C" int attend_##SUFFIX(const T* query, int64_t token_stride, int64_t head_stride, T* keys, T* values,      \

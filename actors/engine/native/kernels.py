@@ -12,6 +12,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from actors.engine.native.matmul import TileProducts
+
 BLOCK = 16
 """Tokens in a block of the pool. Runs begin at a multiple of it, and a shared prefix is as long as one."""
 
@@ -53,6 +55,7 @@ class Kernels:
         functions = ctypes.CDLL(str(library))
         self.thread_count: Callable[[], int] = functions.thread_count
         """How many threads a call from this thread would use."""
+        self.tiles = TileProducts(functions)
 
         def by_type(name: str) -> dict[torch.dtype, Callable[..., int]]:
             result, arguments = _SIGNATURES[name]

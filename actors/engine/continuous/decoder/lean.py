@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from actors.engine.continuous.decoder.linear import FusedLinear
 from actors.engine.continuous.decoder.operations import Operations
 from actors.engine.continuous.step import Step
+from actors.engine.native.matmul import TileProducts
 from actors.models.update import check_shapes
 
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -40,8 +41,9 @@ class LeanDecoder:
 
     name = "lean"
 
-    def __init__(self, model: PreTrainedModel, operations: Operations) -> None:
+    def __init__(self, model: PreTrainedModel, operations: Operations, tiles: TileProducts | None = None) -> None:
         self._operations = operations
+        self._tiles = tiles
         inner: Any = model.model
         self._rotary = inner.rotary_emb
         self._eps = float(model.config.rms_norm_eps)
@@ -51,7 +53,7 @@ class LeanDecoder:
         self._norms: dict[str, Tensor] = {"model.norm.weight": _own(inner.norm.weight)}
         self._layers = [self._take(f"model.layers.{index}", layer) for index, layer in enumerate(inner.layers)]
         self._final_norm = self._norms["model.norm.weight"]
-        self._head = FusedLinear(["lm_head"], [head], keep=self._tied)
+        self._head = FusedLinear(["lm_head"], [head], tiles, keep=self._tied)
 
     @torch.inference_mode()
     def forward(self, step: Step) -> Tensor:
@@ -107,7 +109,8 @@ class LeanDecoder:
         q_norm, k_norm = (heads.get(f"{name}.self_attn.{part}.weight") for part in ("q_norm", "k_norm"))
 
         def fused(module: Any, path: str, *parts: str) -> FusedLinear:
-            return FusedLinear([f"{name}.{path}.{part}" for part in parts], [getattr(module, part) for part in parts])
+            names = [f"{name}.{path}.{part}" for part in parts]
+            return FusedLinear(names, [getattr(module, part) for part in parts], self._tiles)
 
         return _Layer(
             input_norm=input_norm,

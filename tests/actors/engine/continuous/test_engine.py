@@ -16,7 +16,7 @@ from actors.engine.continuous.attention.interface import UnsupportedModelError
 from actors.engine.continuous.build import ContinuousOptions, build_continuous_engine
 from actors.engine.continuous.engine import ContinuousEngine
 from tests.actors.engine.cases import GREEDY, LENGTHS, SAMPLED, assert_same, prompts, reference
-from tests.actors.engine.continuous.engines import continuous, one_by_one, same_bits
+from tests.actors.engine.continuous.engines import bfloat16, continuous, one_by_one, same_bits
 from tests.actors.engine.tiny import GROUPED, tiny_model, tiny_tokenizer
 
 GROUP = [GenerationRequest("p", index, prompts([70])[0].prompt_ids) for index in range(8)]
@@ -91,6 +91,19 @@ def test_updated_weights_reach_every_fused_view_and_tied_weights_stay_tied(archi
     assert {completion.policy_version for completion in got} == {5}
     fresh = continuous(changed)
     assert same_bits(got, fresh.generate(requests, GREEDY))
+
+
+@pytest.mark.parametrize("architecture", ["llama_wide", "qwen2"])
+def test_updated_weights_in_bfloat16_are_those_of_a_fresh_engine(architecture: str) -> None:
+    model = bfloat16(tiny_model(architecture))
+    engine = continuous(model)
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    engine.update_weights({name: weight.float() for name, weight in changed.named_parameters()}, version=1)
+    requests = prompts(LENGTHS)
+    assert same_bits(engine.generate(requests, GREEDY), continuous(changed).generate(requests, GREEDY))
 
 
 @pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.layers.1.self_attn.k_proj.weight"])

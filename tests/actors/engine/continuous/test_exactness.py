@@ -17,7 +17,9 @@ from tests.actors.engine.tiny import tiny_model
 ENDS = set(range(2, KNOWN, 25))
 LONG = SamplingParams(temperature=1, max_new_tokens=60, seed=7)
 
-native = pytest.mark.skipif(load() is None, reason=f"no native kernels: {unavailable_reason()}")
+_KERNELS = load()
+native = pytest.mark.skipif(_KERNELS is None, reason=f"no native kernels: {unavailable_reason()}")
+tiles = pytest.mark.skipif(not (_KERNELS and _KERNELS.tiles.available), reason="this processor has no tile unit")
 
 
 def with_groups(seed: int) -> list[GenerationRequest]:
@@ -46,6 +48,18 @@ def test_the_same_bits_alone_and_under_arrivals_finishes_preemption_and_poison(
         assert same_bits(hard_run(engine, requests, LONG, seed), alone)
         assert (engine.progress.preemptions > 0) == (pool == 256)
         assert engine.progress.tokens_sampled == sum(len(completion.token_ids) for completion in alone)
+
+
+@tiles
+@pytest.mark.parametrize("architecture", ["llama_wide", "qwen2", "qwen3_wide", "mistral_window_8"])
+def test_the_same_bits_in_bfloat16_where_the_processor_has_a_tile_unit(architecture: str) -> None:
+    model = bfloat16(tiny_model(architecture))
+    requests = with_groups(seed=2)
+    alone = one_by_one(model, requests, LONG, eos_token_ids=ENDS)
+    for seed, pool in ((0, 8192), (1, 256)):
+        engine = continuous(model, batch_size=40, token_budget=100, kv_cache_tokens=pool, eos_token_ids=ENDS)
+        assert engine.decoder.name == "lean"
+        assert same_bits(hard_run(engine, requests, LONG, seed), alone)
 
 
 @native

@@ -174,7 +174,8 @@ def test_a_damaged_file_that_cannot_be_built_anew_is_a_reason(
 def test_a_library_that_fails_the_check_is_not_kept(
     library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    functions = ["thread_count", *(f"{name}_{suffix}" for name in _SIGNATURES for suffix in ("f32", "bf16"))]
+    functions = ["thread_count", "has_tiles", "packed_numbers", "pack_bf16", "linear_bf16"]
+    functions += [f"{name}_{suffix}" for name in _SIGNATURES for suffix in ("f32", "bf16")]
     idle = "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in functions)
     command = [*build._find_compiler(), "-x", "c++", "-shared", "-fPIC", "-", "-o", str(tmp_path / "idle.so")]
     subprocess.run(command, input=idle, text=True, check=True)
@@ -265,3 +266,13 @@ def test_the_sources_are_shipped_with_the_package() -> None:
     sources = [path.name for path in build.SOURCES.iterdir() if path.suffix not in ("", ".py")]
     assert "kernels.cpp" in sources
     assert all(any(fnmatch.fnmatch(name, pattern) for pattern in patterns) for name in sources)
+
+
+def test_the_check_sees_a_small_fault_of_the_tile_product(library: Path) -> None:
+    faulty = Kernels(library)
+    if not faulty.tiles.available:
+        pytest.skip("this processor has no tile unit")
+    linear = faulty.tiles._linear
+    faulty.tiles._linear = lambda *given: linear(*given[:5], given[5] - 1, *given[6:])
+    with pytest.raises(WrongLibrary, match="linear"):
+        check(faulty)
