@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from actors.learning import lora
+from actors.learning import attention, lora
 from actors.learning.batches import MicroBatch, Row, assemble
 from actors.learning.logprobs import CHUNK_BYTES, TokenStatistics, token_statistics
 from actors.learning.settings import LearnerSettings
@@ -41,6 +41,8 @@ class Policy:
         self.compute_dtype = choose_dtype(settings.compute_dtype, self.device)
         self.context_length = context_length(model.config)
         self.base = _prepared(model, settings.gradient_checkpointing)
+        if self.device.type == "cpu" and self.compute_dtype == torch.bfloat16:
+            attention.attend_in_float32(self.base)
         _check_head(self.base)
         self.shared_tokens = SHARED_TOKENS if settings.share_prompts and self._can_share_prompts() else 0
         self._adapted: Any = lora.add_lora(self.base, settings.lora) if settings.lora else None
@@ -90,7 +92,7 @@ class Policy:
         takes_positions = "position_ids" in inspect.signature(self.base.base_model.forward).parameters
         if windows or not takes_positions or getattr(config, "alibi", False):
             return False
-        if config._attn_implementation not in ("sdpa", "eager"):
+        if config._attn_implementation not in ("sdpa", "eager", attention.KEY):
             return False
         rows = [Row((1, 2, 3), (4, 5, 3)), Row((1, 2, 3), (0, 5)), Row((1, 2, 3), (6, 1, 4, 2))]
 
