@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from actors.engine import native
+from actors.engine.native.scoring import TokenScores
+
 CHUNK_BYTES = 256 << 20
 """Float32 logits that exist at a time. Their gradient and one copy come on top."""
 
@@ -37,7 +40,11 @@ def token_statistics(
     size = max(1, chunk_bytes // (4 * vocabulary))
 
     def score(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        return _Scores.apply(head(states), ids, temperature)
+        logits = head(states)
+        kernels = native.load() if logits.dtype is torch.bfloat16 and logits.is_cpu else None
+        if kernels is not None:
+            return _NativeScores.apply(logits, ids, temperature, kernels.scores)
+        return _Scores.apply(logits, ids, temperature)
 
     if len(hidden) <= size:
         return TokenStatistics(*score(hidden, targets))
@@ -91,6 +98,26 @@ class _Scores(torch.autograd.Function):
         if for_logprobs is not None:
             probabilities.scatter_add_(-1, ids, for_logprobs)
         return probabilities.div_(ctx.temperature).to(logits.dtype), None, None
+
+
+class _NativeScores(torch.autograd.Function):
+    """The same for bfloat16 logits on a CPU, which are read where they are."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, ids: Tensor, temperature: float, scores: TokenScores
+    ) -> tuple[Tensor, Tensor]:
+        logprobs, entropy, normaliser = scores.score(logits, ids.contiguous(), temperature)
+        ctx.save_for_backward(logits, ids, entropy, normaliser)
+        ctx.temperature, ctx.scores = temperature, scores
+        ctx.set_materialize_grads(False)
+        return logprobs, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, None, None, None]:
+        logits, ids, entropy, normaliser = ctx.saved_tensors
+        gradient = ctx.scores.gradient(logits, ids.contiguous(), ctx.temperature, entropy, normaliser, *gradients)
+        return gradient, None, None, None
 
 
 def _scaled(logits: Tensor, temperature: float) -> Tensor:

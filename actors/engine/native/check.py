@@ -11,6 +11,7 @@ from torch import Tensor
 
 from actors.engine.native.kernels import BLOCK, Kernels
 from actors.engine.native.matmul import TileProducts
+from actors.engine.native.scoring import TokenScores
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
@@ -33,6 +34,7 @@ def check(kernels: Kernels) -> None:
                 kernels, normal(40, (heads + 2 * kv_heads) * size), normal(2, 40, size // 2), kv_heads, size
             )
     _check_sampling(kernels, torch.randn(20, 700, generator=generator))
+    _check_scores(kernels.scores, torch.randn(3, 700, generator=generator))
     if kernels.tiles.available:
         _check_products(
             kernels.tiles, *(torch.randn(size, generator=generator) for size in ((70, 80), (50, 80), (50,)))
@@ -117,6 +119,22 @@ def _check_sampling(kernels: Kernels, logits: Tensor) -> None:
             )[0]
             if not ids.equal(both[:, place]):
                 raise WrongLibrary("sample keeps other tokens")
+
+
+def _check_scores(scores: TokenScores, logits: Tensor) -> None:
+    ids = logits.topk(2, dim=-1).indices
+    for dtype in TOLERANCE:
+        rounded = logits.to(dtype)
+        whole = rounded.double().div(0.7).log_softmax(-1)
+        entropy = -(whole.exp() * whole).sum(-1, keepdim=True)
+        one_hot = torch.zeros_like(whole).scatter_(-1, ids, 1.0)
+        expected = (one_hot - whole.exp() * (2 + whole + entropy)) / 0.7
+        logprobs, found, normaliser = scores.score(rounded, ids, 0.7)
+        _compare("score", logprobs, whole.gather(-1, ids).float())
+        _compare("score", found, entropy[:, 0].float())
+        weights = torch.ones(ids.shape), torch.ones(len(ids))
+        gradient = scores.gradient(rounded, ids, 0.7, entropy[:, 0].float(), normaliser, *weights)
+        _compare("score_gradient", gradient, expected.float())
 
 
 def _check_products(tiles: TileProducts, x: Tensor, weight: Tensor, bias: Tensor) -> None:

@@ -8,6 +8,7 @@
 #include "matmul.hpp"
 #include "pool.hpp"
 #include "sampling.hpp"
+#include "scoring.hpp"
 #include "threads.hpp"
 #include "vectors.hpp"
 
@@ -184,6 +185,18 @@ extern "C" void linear_bf16(const BFloat16* rows, int64_t stride, const BFloat16
                                     int64_t* ids, float* logprobs, float* sampling_logprobs) {                         \
         sample<T>(logits, row_stride, rows, size, limit, {temperature, top_k, top_p, min_p}, uniforms, ids, logprobs,  \
                   sampling_logprobs);                                                                                  \
+    }                                                                                                                  \
+    extern "C" void score_##SUFFIX(const T* logits, int64_t stride, int64_t rows, int size, float temperature,         \
+                                   const int64_t* ids, int per_row, float* logprobs, float* entropy,                   \
+                                   float* normaliser) {                                                                \
+        score<T>(logits, stride, rows, size, temperature, ids, per_row, logprobs, entropy, normaliser);                \
+    }                                                                                                                  \
+    extern "C" void score_gradient_##SUFFIX(                                                                           \
+        const T* logits, int64_t stride, int64_t rows, int size, float temperature, const int64_t* ids, int per_row,   \
+        const float* entropy, const float* normaliser, const float* for_logprobs, const float* for_entropy,            \
+        T* gradient) {                                                                                                 \
+        score_gradient<T>(logits, stride, rows, size, temperature, ids, per_row, entropy, normaliser, for_logprobs,    \
+                          for_entropy, gradient);                                                                      \
     }
 
 EXPORT(float, f32)

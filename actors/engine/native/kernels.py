@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from actors.engine.native.matmul import TileProducts
+from actors.engine.native.scoring import TokenScores
 
 BLOCK = 16
 """Tokens in a block of the pool. Runs begin at a multiple of it, and a shared prefix is as long as one."""
@@ -56,6 +57,7 @@ class Kernels:
         self.thread_count: Callable[[], int] = functions.thread_count
         """How many threads a call from this thread would use."""
         self.tiles = TileProducts(functions)
+        self.scores = TokenScores(functions)
 
         def by_type(name: str) -> dict[torch.dtype, Callable[..., int]]:
             result, arguments = _SIGNATURES[name]

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from actors.engine import native
 from actors.learning.logprobs import CHUNK_BYTES, token_statistics
 
 
@@ -52,6 +53,28 @@ def test_no_more_logits_exist_at_a_time_than_the_chunk_allows() -> None:
     token_statistics(hidden, head, ids, 1.0, 2 * 4 * 11, 11).logprobs.sum().backward()
     assert max(seen) == 2
     assert sum(seen) == 2 * len(hidden), "each chunk once forward and once again backward"
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+def test_bfloat16_logits_are_scored_by_the_kernels_as_by_torch(
+    temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if native.load() is None:
+        pytest.skip(f"no native kernels here: {native.unavailable_reason()}")
+    draw = torch.Generator().manual_seed(0)
+    logits = (torch.randn(9, 300, generator=draw) * 5).to(torch.bfloat16).requires_grad_()
+    ids = torch.randint(300, (9, 2), generator=draw)
+
+    def found() -> tuple[Tensor, Tensor, Tensor]:
+        got = token_statistics(logits, lambda rows: rows * 1, ids, temperature, CHUNK_BYTES, 300)
+        (gradient,) = torch.autograd.grad(got.logprobs.sin().sum() + (got.entropy**2).sum(), logits)
+        return got.logprobs.detach(), got.entropy.detach(), gradient
+
+    ours = found()
+    monkeypatch.setattr(native, "load", lambda: None)
+    plain = found()
+    torch.testing.assert_close(ours[:2], plain[:2], atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(ours[2], plain[2], atol=1e-5, rtol=2**-7)
 
 
 def test_large_logits_of_low_precision_stay_finite_and_exact() -> None:

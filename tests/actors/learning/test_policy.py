@@ -1,12 +1,15 @@
 import copy
 import math
 import re
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel
 
-from actors.learning.batches import Row, assemble
+from actors.learning.batches import Line, Row, assemble
 from actors.learning.policy import Policy
 from actors.learning.settings import LearnerSettings, LossSettings
 from actors.models.update import copy_weights
@@ -85,6 +88,23 @@ def test_bfloat16_computes_nearly_the_same_with_matrices_in_bfloat16() -> None:
     rough = scored(Policy(own_model(), LearnerSettings(compute_dtype="bfloat16")), ROWS)
     difference = (rough - exact).abs().max().item()
     assert 1e-5 < difference < 0.1
+
+
+@pytest.mark.parametrize("lines", [[(0,), (1,), (2,)], [(0, 1, 2)]], ids=["a line each", "one line"])
+def test_attention_is_in_float32_under_bfloat16(lines: list[Line], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set()
+    plain = functional.scaled_dot_product_attention
+
+    def watched(query: Tensor, key: Tensor, value: Tensor, **settings: Any) -> Tensor:
+        seen.add((query.dtype, key.dtype, value.dtype))
+        return plain(query, key, value, **settings)
+
+    policy = Policy(own_model(), LearnerSettings(compute_dtype="bfloat16"))
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", watched)
+    rows = [Row((5, 9, 7), completion) for completion in ((1, 2), (3,), (4, 5, 6))]
+    batch = assemble(rows, lines, policy.device)
+    policy.score(batch, batch.targets.unsqueeze(-1), 1.0).logprobs.sum().backward()
+    assert seen == {(torch.float32,) * 3}
 
 
 def test_a_step_too_small_for_bfloat16_is_kept() -> None:

@@ -175,7 +175,9 @@ def test_a_library_that_fails_the_check_is_not_kept(
     library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     functions = ["thread_count", "has_tiles", "packed_numbers", "pack_bf16", "linear_bf16"]
-    functions += [f"{name}_{suffix}" for name in _SIGNATURES for suffix in ("f32", "bf16")]
+    functions += [
+        f"{name}_{suffix}" for name in (*_SIGNATURES, "score", "score_gradient") for suffix in ("f32", "bf16")
+    ]
     idle = "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in functions)
     command = [*build._find_compiler(), "-x", "c++", "-shared", "-fPIC", "-", "-o", str(tmp_path / "idle.so")]
     subprocess.run(command, input=idle, text=True, check=True)
@@ -275,4 +277,17 @@ def test_the_check_sees_a_small_fault_of_the_tile_product(library: Path) -> None
     linear = faulty.tiles._linear
     faulty.tiles._linear = lambda *given: linear(*given[:5], given[5] - 1, *given[6:])
     with pytest.raises(WrongLibrary, match="linear"):
+        check(faulty)
+
+
+@pytest.mark.parametrize("kernel", ["score", "gradient"])
+def test_the_check_sees_a_small_fault_of_the_scores(library: Path, kernel: str) -> None:
+    faulty = Kernels(library)
+    for dtype, function in getattr(faulty.scores, f"_{kernel}").items():
+
+        def shorter(*given: Any, function: Any = function) -> Any:
+            return function(*given[:2], given[2] - 1, *given[3:])
+
+        getattr(faulty.scores, f"_{kernel}")[dtype] = shorter
+    with pytest.raises(WrongLibrary, match="score"):
         check(faulty)
