@@ -26,6 +26,8 @@ class RunAllocator:
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens // BLOCK * BLOCK
         self.free = self.tokens
+        self.reached = 0
+        """End of the last token that was ever handed out: as much of the pool is in memory where pages come on demand."""
         self._gaps = [(0, self.tokens)] if self.tokens else []
 
     @property
@@ -94,6 +96,7 @@ class RunAllocator:
     def _shrink(self, index: int, size: int) -> None:
         start, gap = self._gaps[index]
         self.free -= size
+        self.reached = max(self.reached, start + size)
         if gap == size:
             del self._gaps[index]
         else:

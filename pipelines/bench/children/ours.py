@@ -168,9 +168,11 @@ def _memory(engine: ContinuousEngine, pool_used: int, before: int, device: torch
     attention: Any = engine.attention
     pool = sum(each.nbytes for each in (*attention.keys, *attention.values))
     if device.type == "cuda":
-        return {"before": 0, "pool": pool, "pool_used": pool, "peak": torch.cuda.max_memory_allocated(device)}
-    used = pool * pool_used // engine.stats()["kv_tokens"]
-    return {"before": before, "pool": pool, "pool_used": used, "peak": peak_resident()}
+        peak = torch.cuda.max_memory_allocated(device)
+        return {"before": 0, "pool": pool, "pool_used": pool, "pool_reached": pool, "peak": peak}
+    stats = engine.stats()
+    used, reached = (pool * tokens // stats["kv_tokens"] for tokens in (pool_used, stats["kv_tokens_reached"]))
+    return {"before": before, "pool": pool, "pool_used": used, "pool_reached": reached, "peak": peak_resident()}
 
 
 def _engine_facts(engine: ContinuousEngine, run: Run, loaded: LoadedModel, batch_size: int) -> dict[str, Any]:

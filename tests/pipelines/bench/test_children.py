@@ -172,7 +172,7 @@ def test_memory_is_told_apart(checkpoint: Path) -> None:
     token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head size, bytes
     held = token * sum(len(prompt) + NEW_TOKENS for prompt in PROMPTS)
     assert held / 2 < memory["pool_used"] < 20 * held
-    assert memory["pool_used"] <= memory["pool"]
+    assert memory["pool_used"] <= memory["pool_reached"] <= memory["pool"]
     assert memory["peak"] > memory["before"] > 0
 
 

@@ -74,7 +74,7 @@ def test_the_share_of_the_ideal_takes_lengths_in_the_order_of_the_static_run() -
 
 
 def test_memory_above_is_what_neither_libraries_nor_weights_nor_used_pool_explain() -> None:
-    memory = {"before": 300, "weights": 200, "pool": 5000, "pool_used": 300, "peak": 850}
+    memory = {"before": 300, "weights": 200, "pool": 5000, "pool_used": 200, "pool_reached": 300, "peak": 850}
     found = memory_above([run(memory=memory)], 0.2)
     assert found.ratio == pytest.approx(50 / 500)
     assert found.held

@@ -11,6 +11,7 @@ def test_random_taking_growing_sharing_and_giving_back_loses_no_token() -> None:
     chance = random.Random(3)
     runs = RunAllocator(100 * BLOCK + 5)
     held: list[Run] = []
+    reached = 0
     for _ in range(3000):
         act = chance.random()
         if act < 0.4:
@@ -23,6 +24,8 @@ def test_random_taking_growing_sharing_and_giving_back_loses_no_token() -> None:
         elif held:
             runs.release(held.pop(chance.randrange(len(held))))
         runs.check(held)
+        reached = max([reached, *(run.start + run.size for run in held)])
+        assert runs.reached == reached
     for run in held:
         runs.release(run)
     assert runs.gaps == [(0, 100 * BLOCK)]
