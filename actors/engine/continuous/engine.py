@@ -105,7 +105,11 @@ class ContinuousEngine(Engine):
         """What fills the pool now, and what the machine was measured to do."""
         runs = self.scheduler.runs
         machine = {"machine": str(self._limits.machine)} if self._limits is not None else {}
-        tokens = {"kv_tokens": runs.tokens, "kv_tokens_used": runs.tokens - runs.free, "kv_tokens_reached": runs.reached}
+        tokens = {
+            "kv_tokens": runs.tokens,
+            "kv_tokens_used": runs.tokens - runs.free,
+            "kv_tokens_reached": runs.reached,
+        }
         return {**tokens, **machine}
 
     def _step(self) -> None:
