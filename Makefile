@@ -18,7 +18,8 @@ demo: setup
 	$(BIN)/mathlete eval --config configs/demo.yaml
 
 test: setup
-	RAY_AUTH_MODE=disabled $(BIN)/python -m pytest
+	RAY_AUTH_MODE=disabled $(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak and not alone"
+	RAY_AUTH_MODE=disabled $(BIN)/python -m pytest -m "alone and not soak"
 
 check: setup
 	$(BIN)/ruff format --check

@@ -14,6 +14,12 @@ os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # an empty value would forbid the fake GPUs
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "local_ray" in getattr(item, "fixturenames", ()):
+            item.add_marker("alone")
+
+
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
     """A Ray of 4 CPUs and 4 GPUs that are only numbers, for pinning; gone before other tests start their own."""
