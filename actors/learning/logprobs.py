@@ -11,7 +11,8 @@ from actors.engine import native
 from actors.engine.native.scoring import TokenScores
 
 CHUNK_BYTES = 256 << 20
-"""Float32 logits that exist at a time. Their gradient and one copy come on top."""
+"""Logits that exist at a time: float32, or bfloat16 where a kernel scores them as they are. Their gradient comes on top,
+and of float32 one copy."""
 
 
 class TokenStatistics(NamedTuple):
@@ -37,12 +38,13 @@ def token_statistics(
     if not len(hidden):
         empty = hidden.new_zeros(targets.shape, dtype=torch.float32)
         return TokenStatistics(empty, hidden.new_zeros(0, dtype=torch.float32))
-    size = max(1, chunk_bytes // (4 * vocabulary))
+    in_bfloat16 = hidden.dtype is torch.bfloat16 or torch.is_autocast_enabled(hidden.device.type)
+    kernels = native.load() if hidden.is_cpu and in_bfloat16 else None
+    size = max(1, chunk_bytes // ((2 if kernels is not None else 4) * vocabulary))
 
     def score(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         logits = head(states)
-        kernels = native.load() if logits.dtype is torch.bfloat16 and logits.is_cpu else None
-        if kernels is not None:
+        if kernels is not None and logits.dtype is torch.bfloat16:
             return _NativeScores.apply(logits, ids, temperature, kernels.scores)
         return _Scores.apply(logits, ids, temperature)
 
