@@ -214,11 +214,12 @@ class Learner:
         """Add the gradients of all micro-batches; return what each reported."""
         self.optimizer.zero_grad(set_to_none=True)
         parts = []
-        for batch in self._micro_batches(rows):
-            loss, diagnostics = loss_of(batch)
-            loss.backward()
-            self.passes += 1
-            parts.append(diagnostics)
+        with self.policy.steady_weights():
+            for batch in self._micro_batches(rows):
+                loss, diagnostics = loss_of(batch)
+                loss.backward()
+                self.passes += 1
+                parts.append(diagnostics)
         return parts
 
     def _descend(self) -> Metrics:

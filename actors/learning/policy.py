@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -53,6 +53,16 @@ class Policy:
     def trained(self) -> dict[str, nn.Parameter]:
         """What the optimiser changes, by name; tied weights appear once."""
         return {name: weight for name, weight in self.base.named_parameters() if weight.requires_grad}
+
+    @contextmanager
+    def steady_weights(self) -> Iterator[None]:
+        """While the weights stay as they are: autocast turns each into bfloat16 once, not once a micro-batch."""
+        torch.autocast_increment_nesting()
+        try:
+            yield
+        finally:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
 
     def score(self, batch: MicroBatch, ids: Tensor, temperature: float) -> TokenStatistics:
         """Log-probabilities of `ids` (N, K) at each completion token of `batch`, with gradient."""

@@ -80,6 +80,20 @@ def test_gradient_does_not_depend_on_micro_batches_order_or_padding(name: str, m
     assert relative_difference(whole, gradient(settings(LOSSES[name], token_budget=10_000), groups)) < bound
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_in_bfloat16_does_not_depend_on_micro_batches_but_for_rounding(name: str) -> None:
+    groups = random_groups()
+
+    def gradient(budget: int) -> dict[str, torch.Tensor]:
+        chosen = dataclasses.replace(settings(LOSSES[name], token_budget=budget), compute_dtype="bfloat16")
+        learner = own_learner(chosen, "llama")
+        return gradient_of(learner, learner.step, groups)
+
+    whole = gradient(10_000)
+    for budget in (1, 45):
+        assert relative_difference(whole, gradient(budget)) < 0.02
+
+
 @pytest.mark.parametrize("temperature", [0.6, 1.0])
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant"])
 def test_gradient_is_that_of_the_textbook_one_sequence_at_a_time(temperature: float, aggregation: Any) -> None:

@@ -107,6 +107,23 @@ def test_attention_is_in_float32_under_bfloat16(lines: list[Line], monkeypatch: 
     assert seen == {(torch.float32,) * 3}
 
 
+def test_steady_weights_are_turned_into_bfloat16_once_and_forgotten_at_the_end() -> None:
+    policy = Policy(own_model(), LearnerSettings(compute_dtype="bfloat16"))
+
+    def gradients() -> list[Tensor]:
+        weights = [weight for name, weight in policy.trained().items() if "proj" in name]
+        return list(torch.autograd.grad(scored(policy, ROWS).sum(), weights))
+
+    before = scored(policy, ROWS)
+    with policy.steady_weights():
+        first, again = gradients(), gradients()
+        for weight in policy.trained().values():
+            weight.data += torch.randn_like(weight) * (weight.dim() > 1)
+    assert all(one.equal(other) for one, other in zip(first, again, strict=True))
+    assert not scored(policy, ROWS).allclose(before, atol=0.1)
+    assert policy.base.model.layers[0].mlp.up_proj.weight.dtype is torch.float32
+
+
 def test_a_step_too_small_for_bfloat16_is_kept() -> None:
     policy = Policy(own_model().to(torch.bfloat16), LearnerSettings(compute_dtype="bfloat16"))
     weight = next(iter(policy.trained().values()))
