@@ -80,7 +80,7 @@ def test_a_signal_ends_a_run_in_good_order_and_the_same_command_resumes(
     asked = time.monotonic()
     os.killpg(run.process.pid, number)  # as a terminal or `ray job stop` does it: everyone gets it
     assert run.finish(30) == 143
-    assert time.monotonic() - asked < 20  # beside another test; alone it takes half of that
+    assert time.monotonic() - asked < 10
     assert f"stopped by {number.name}; to resume: mathlete eval" in run.output()
     assert "Traceback" not in run.output()
     kept = run.journal_lines()
